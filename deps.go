@@ -1,0 +1,38 @@
+//go:build deps
+
+package deps
+
+import (
+	_ "github.com/robfig/cron/v3"
+	_ "github.com/spf13/cobra"
+	_ "github.com/spf13/pflag"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/time/rate"
+	_ "github.com/google/go-cmp/cmp"
+	_ "k8s.io/api/core/v1"
+	_ "k8s.io/apimachinery/pkg/api/meta"
+	_ "k8s.io/apiserver/pkg/authentication/request/x509"
+	_ "k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	_ "k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	_ "k8s.io/apiserver/pkg/authentication/request/union"
+	_ "k8s.io/apiserver/pkg/authentication/token/cache"
+	_ "k8s.io/apiserver/pkg/endpoints/request"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/dynamic"
+	_ "k8s.io/client-go/metadata"
+	_ "k8s.io/client-go/restmapper"
+	_ "k8s.io/client-go/discovery/cached/memory"
+	_ "k8s.io/client-go/tools/leaderelection"
+	_ "k8s.io/client-go/tools/record"
+	_ "k8s.io/component-base/cli"
+	_ "k8s.io/component-base/configz"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/workqueue"
+	_ "k8s.io/component-helpers/node/topology"
+	_ "k8s.io/kube-controller-manager/config/v1alpha1"
+	_ "sigs.k8s.io/yaml"
+	_ "sigs.k8s.io/json"
+	_ "k8s.io/utils/clock"
+)

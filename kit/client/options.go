@@ -1,0 +1,92 @@
+package client
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Option adjusts one call. An option that does not concern the call is ignored.
+type Option func(*call)
+
+type call struct {
+	gvk         schema.GroupVersionKind
+	subresource string
+	namespace   string
+	labels      string
+	fields      string
+	limit       int64
+	version     string
+	del         metav1.DeleteOptions
+	manager     string
+	force       *bool
+}
+
+func newCall(opts []Option) call {
+	var c call
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
+// Kind names the kind to read, for unstructured and metadata-only objects.
+func Kind(gvk schema.GroupVersionKind) Option { return func(c *call) { c.gvk = gvk } }
+
+// Subresource directs the call to a subresource such as "status", "scale" or "finalize".
+func Subresource(name string) Option { return func(c *call) { c.subresource = name } }
+
+// Status directs the call to the status subresource.
+func Status(c *call) { c.subresource = "status" }
+
+// InNamespace restricts a list to one namespace.
+func InNamespace(ns string) Option { return func(c *call) { c.namespace = ns } }
+
+// Labels restricts a list by a label selector in its text form.
+func Labels(selector string) Option { return func(c *call) { c.labels = selector } }
+
+// Fields restricts a list by a field selector in its text form. Reads from the server only.
+func Fields(selector string) Option { return func(c *call) { c.fields = selector } }
+
+// Limit sets the page size of a list from the server (default 500). All pages are read.
+func Limit(n int64) Option { return func(c *call) { c.limit = n } }
+
+// AtLeast allows the server to answer a read from its own cache, not older than this resourceVersion ("0": any).
+func AtLeast(resourceVersion string) Option { return func(c *call) { c.version = resourceVersion } }
+
+// IfUID makes a delete fail with a conflict unless the object has this UID.
+func IfUID(uid types.UID) Option {
+	return func(c *call) { preconditions(c).UID = &uid }
+}
+
+// IfVersion makes a delete fail with a conflict unless the object has this resourceVersion.
+func IfVersion(rv string) Option {
+	return func(c *call) { preconditions(c).ResourceVersion = &rv }
+}
+
+func preconditions(c *call) *metav1.Preconditions {
+	if c.del.Preconditions == nil {
+		c.del.Preconditions = &metav1.Preconditions{}
+	}
+	return c.del.Preconditions
+}
+
+// Foreground deletes dependents before the object.
+func Foreground(c *call) { propagate(c, metav1.DeletePropagationForeground) }
+
+// Background deletes the object first and leaves dependents to the garbage collector.
+func Background(c *call) { propagate(c, metav1.DeletePropagationBackground) }
+
+// Orphan deletes the object and keeps its dependents.
+func Orphan(c *call) { propagate(c, metav1.DeletePropagationOrphan) }
+
+func propagate(c *call, p metav1.DeletionPropagation) { c.del.PropagationPolicy = &p }
+
+// GracePeriod sets the seconds that a deleted pod has to stop; 0 removes it at once.
+func GracePeriod(seconds int64) Option { return func(c *call) { c.del.GracePeriodSeconds = &seconds } }
+
+// FieldManager names the writer in managed fields.
+func FieldManager(name string) Option { return func(c *call) { c.manager = name } }
+
+// Force lets a server-side apply take fields from other managers.
+func Force(c *call) { yes := true; c.force = &yes }

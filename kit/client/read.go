@@ -1,0 +1,147 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const pageSize = 500
+
+// Get reads one object, from the cache where the client has one for the kind (then the object is shared and
+// read-only), else from the server. Unstructured and metadata-only reads need the Kind option. The error is the
+// server's, or a NotFound of the same form from the cache.
+func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Option) (P, error) {
+	call, into := newCall(opts), P(new(T))
+	gvk, err := c.readGVK(into, call)
+	if err != nil {
+		return nil, err
+	}
+	if c.cache != nil && call.subresource == "" {
+		if obj, ok, err := c.cache.GetCached(gvk, key); err != nil {
+			return nil, err
+		} else if p, same := obj.(P); ok && same {
+			return p, nil
+		}
+	}
+	r, err := c.kinds.resourceFor(gvk, formOf(into))
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", gvk.Kind, key, err)
+	}
+	req := r.rest.Get().NamespaceIfScoped(key.Namespace, r.namespaced).Resource(r.gvr.Resource).Name(key.Name)
+	if call.subresource != "" {
+		req = req.SubResource(call.subresource)
+	}
+	if call.version != "" {
+		req = req.Param("resourceVersion", call.version)
+	}
+	if err := req.Do(ctx).Into(into); err != nil {
+		return nil, err
+	}
+	setKind(into, gvk)
+	return into, nil
+}
+
+// List reads all objects that the options select, in pages, from the cache where the client has one for the kind and
+// no field selector is given, else from the server.
+func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P, error) {
+	call, one := newCall(opts), P(new(T))
+	gvk, err := c.readGVK(one, call)
+	if err != nil {
+		return nil, err
+	}
+	if c.cache != nil && call.fields == "" {
+		if objs, ok, err := c.cache.ListCached(gvk, call.namespace); err != nil {
+			return nil, err
+		} else if ok {
+			return pick[P](objs, call.labels)
+		}
+	}
+	r, err := c.kinds.resourceFor(gvk, formOf(one))
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	var out []P
+	lo := metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields, Limit: call.limit, ResourceVersion: call.version}
+	if lo.Limit == 0 {
+		lo.Limit = pageSize
+	}
+	for {
+		list, err := c.newList(one, gvk)
+		if err != nil {
+			return nil, err
+		}
+		err = r.rest.Get().NamespaceIfScoped(call.namespace, r.namespaced && call.namespace != "").
+			Resource(r.gvr.Resource).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx).Into(list)
+		if err != nil {
+			return nil, err
+		}
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			p, ok := o.(P)
+			if !ok {
+				return fmt.Errorf("list %s: the server answered a %T", gvk.Kind, o)
+			}
+			setKind(p, gvk)
+			out = append(out, p)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil || m.GetContinue() == "" {
+			return out, err
+		}
+		lo.Continue, lo.ResourceVersion = m.GetContinue(), ""
+	}
+}
+
+func (c *Client) readGVK(obj Object, call call) (schema.GroupVersionKind, error) {
+	if formOf(obj) == structured {
+		return c.kinds.gvkFor(obj)
+	}
+	if call.gvk.Kind == "" {
+		return call.gvk, fmt.Errorf("reading a %T needs the Kind option", obj)
+	}
+	return call.gvk, nil
+}
+
+func (c *Client) newList(one Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
+	switch formOf(one) {
+	case metadataOnly:
+		return &metav1.PartialObjectMetadataList{}, nil
+	case dynamicForm:
+		return &unstructured.UnstructuredList{}, nil
+	}
+	return c.kinds.scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+}
+
+// setKind restores the kind on metadata-only objects, which the server answers as PartialObjectMetadata.
+func setKind(obj Object, gvk schema.GroupVersionKind) {
+	if formOf(obj) == metadataOnly {
+		obj.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+}
+
+func pick[P Object](objs []Object, selector string) ([]P, error) {
+	match := labels.Everything()
+	if selector != "" {
+		var err error
+		if match, err = labels.Parse(selector); err != nil {
+			return nil, fmt.Errorf("label selector %q: %w", selector, err)
+		}
+	}
+	out := make([]P, 0, len(objs))
+	for _, o := range objs {
+		if p, ok := o.(P); ok && match.Matches(labels.Set(o.GetLabels())) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// Patch is a change to an object, made by one of the constructors below.
+type Patch struct {
+	Type types.PatchType
+	Data []byte
+}
+
+// MergePatch is a JSON merge patch (RFC 7386).
+func MergePatch(data []byte) Patch { return Patch{types.MergePatchType, data} }
+
+// StrategicPatch is a Kubernetes strategic merge patch; built-in kinds only.
+func StrategicPatch(data []byte) Patch { return Patch{types.StrategicMergePatchType, data} }
+
+// JSONPatch is a JSON patch (RFC 6902).
+func JSONPatch(data []byte) Patch { return Patch{types.JSONPatchType, data} }
+
+// ApplyPatch is a server-side apply; it needs the FieldManager option.
+func ApplyPatch(data []byte) Patch { return Patch{types.ApplyYAMLPatchType, data} }
+
+// Create stores a new object and returns it as stored. With the Subresource option the object is posted there, to the
+// parent of the same namespace and name.
+func Create[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
+	call := newCall(opts)
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", KeyOf(obj), err)
+	}
+	req := r.rest.Post().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).
+		VersionedParams(&metav1.CreateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
+	out := P(new(T))
+	return out, c.do(ctx, r, obj, req, out)
+}
+
+// Update replaces an object, or with the Status or Subresource option that part of it, and returns it as stored.
+// It fails with a conflict if the object's resourceVersion is not the current one. An object of a kind whose cached
+// form lacks fields is refused: patch it instead.
+func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
+	call := newCall(opts)
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return nil, fmt.Errorf("update %s: %w", KeyOf(obj), err)
+	}
+	if c.guard != nil && c.guard.Slimmed(r.gvk) && call.subresource == "" {
+		return nil, fmt.Errorf("update %s %s: cached objects of this kind lack fields that an update would erase; use a patch", r.gvk.Kind, KeyOf(obj))
+	}
+	req := r.rest.Put().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName())
+	if call.subresource != "" {
+		req = req.SubResource(call.subresource)
+	}
+	req = req.VersionedParams(&metav1.UpdateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
+	out := P(new(T))
+	return out, c.do(ctx, r, obj, req, out)
+}
+
+// UpdateStatus replaces the status of an object and returns it as stored.
+func UpdateStatus[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
+	return Update[T](ctx, c, obj, append(opts, Status)...)
+}
+
+// PatchObject changes an object, or with the Status or Subresource option that part of it, and returns it as stored.
+// Only the kind, namespace, name and UID of obj are read.
+func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch, opts ...Option) (P, error) {
+	call := newCall(opts)
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", KeyOf(obj), err)
+	}
+	req := r.rest.Patch(p.Type).NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName())
+	if call.subresource != "" {
+		req = req.SubResource(call.subresource)
+	}
+	po := &metav1.PatchOptions{DryRun: c.dry(), FieldManager: call.manager, Force: call.force}
+	req = req.VersionedParams(po, metav1.ParameterCodec).Body(p.Data)
+	out := P(new(T))
+	return out, c.do(ctx, r, obj, req, out)
+}
+
+// Delete deletes an object. Only its kind, namespace, name and UID are read. Give IfUID to be sure that a successor of
+// the same name is not hit.
+func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
+	call := newCall(opts)
+	r, err := c.resourceOf(obj)
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", KeyOf(obj), err)
+	}
+	call.del.DryRun = c.dry()
+	err = r.rest.Delete().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName()).
+		Body(&call.del).Do(ctx).Error()
+	if err != nil && !unknownOutcome(err) {
+		return err
+	}
+	if !c.dryRun {
+		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil})
+	}
+	return err
+}
+
+// DeleteAll deletes every object of the kind that the options select (InNamespace, Labels, Fields) in one request.
+func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) error {
+	call, one := newCall(opts), P(new(T))
+	gvk, err := c.readGVK(one, call)
+	if err != nil {
+		return err
+	}
+	r, err := c.kinds.resourceFor(gvk, formOf(one))
+	if err != nil {
+		return fmt.Errorf("delete collection of %s: %w", gvk.Kind, err)
+	}
+	call.del.DryRun = c.dry()
+	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields}
+	return r.rest.Delete().NamespaceIfScoped(call.namespace, r.namespaced && call.namespace != "").Resource(r.gvr.Resource).
+		VersionedParams(lo, metav1.ParameterCodec).Body(&call.del).Do(ctx).Error()
+}
+
+// IgnoreNotFound returns nil for a NotFound error and any other error as it is.
+func IgnoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) resourceOf(obj Object) (*resource, error) {
+	gvk, err := c.kinds.gvkFor(obj)
+	if err != nil {
+		return nil, err
+	}
+	return c.kinds.resourceFor(gvk, formOf(obj))
+}
+
+func (c *Client) dry() []string {
+	if c.dryRun {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
+}
+
+// do sends a write, decodes the answer into out and notes what the cache has to show for it.
+func (c *Client) do(ctx context.Context, r *resource, obj Object, req *rest.Request, out Object) error {
+	err := req.Do(ctx).Into(out)
+	if c.dryRun || err != nil && !unknownOutcome(err) {
+		return err
+	}
+	w := Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Unknown: err != nil}
+	if err == nil {
+		setKind(out, r.gvk)
+		w.Key, w.UID, w.ResourceVersion = KeyOf(out), out.GetUID(), out.GetResourceVersion()
+	}
+	note(ctx, w)
+	return err
+}
+
+// unknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;
+// its time-outs and everything that happens to the connection are not.
+func unknownOutcome(err error) bool {
+	if meta.IsNoMatchError(err) {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return !errors.Is(err, context.Canceled)
+	}
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
+}
