@@ -1,0 +1,174 @@
+package cache
+
+import (
+	"container/heap"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"orrery/kit/client"
+)
+
+// barrier tells writers when the store has caught up with them. It is a handler of its informer: a handler runs after
+// the store has changed, so whatever it is told is already visible to readers. An event costs one atomic load while
+// nobody waits, and otherwise touches only the waiters it may concern.
+type barrier struct {
+	informer *Informer
+	open     atomic.Int32 // number of waiters
+
+	mu        sync.Mutex // guards the fields below; wake is never called while holding it
+	byVersion versionHeap
+	byObject  map[types.UID][]*waiter
+}
+
+type waiter struct {
+	write   client.Write
+	version uint64 // of a create or update
+	wake    func()
+	done    bool
+}
+
+// Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
+// reached the version answered; for a delete, whether the object is gone, replaced or marked for deletion.
+func (i *Informer) Seen(w client.Write) bool {
+	if w.Deleted {
+		obj, ok := i.Get(w.Key)
+		return !ok || obj.GetDeletionTimestamp() != nil || w.UID != "" && obj.GetUID() != w.UID
+	}
+	want := parseVersion(w.ResourceVersion)
+	if i.version() >= want {
+		return true
+	}
+	// The store's own version can lag behind its objects, as after a list answered from the server's cache.
+	obj, ok := i.Get(w.Key)
+	return ok && parseVersion(obj.GetResourceVersion()) >= want
+}
+
+// WhenSeen calls wake once, from the informer's goroutine or this one, when the store shows the write. The returned
+// function gives up waiting. wake must not block.
+func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
+	b := &i.barrier
+	n := &waiter{write: w, version: parseVersion(w.ResourceVersion), wake: wake}
+	b.mu.Lock()
+	if b.byObject == nil {
+		b.byObject = map[types.UID][]*waiter{}
+	}
+	b.byObject[w.UID] = append(b.byObject[w.UID], n)
+	if !w.Deleted {
+		heap.Push(&b.byVersion, n)
+	}
+	b.open.Add(1)
+	b.mu.Unlock()
+	// The event may have passed between the caller's look and the registration.
+	if i.Seen(w) && b.finish(n) {
+		wake()
+	}
+	return func() { b.finish(n) }
+}
+
+// finish takes a waiter out and reports whether it was still waiting. The heap drops it later.
+func (b *barrier) finish(n *waiter) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.finishLocked(n)
+}
+
+func (b *barrier) finishLocked(n *waiter) bool {
+	if n.done {
+		return false
+	}
+	n.done = true
+	uid := n.write.UID
+	rest := slices.DeleteFunc(b.byObject[uid], func(o *waiter) bool { return o == n })
+	if len(rest) == 0 {
+		delete(b.byObject, uid)
+	} else {
+		b.byObject[uid] = rest
+	}
+	b.open.Add(-1)
+	return true
+}
+
+// event wakes the waiters that a change of these objects may satisfy.
+func (b *barrier) event(objs ...any) {
+	if b.open.Load() == 0 {
+		return
+	}
+	version := b.informer.version()
+	var ready []*waiter
+	b.mu.Lock()
+	for len(b.byVersion) > 0 && (b.byVersion[0].done || b.byVersion[0].version <= version) {
+		if n := heap.Pop(&b.byVersion).(*waiter); b.finishLocked(n) {
+			ready = append(ready, n)
+		}
+	}
+	var maybe []*waiter
+	for _, o := range objs {
+		if obj, ok := o.(client.Object); ok {
+			maybe = append(maybe, b.byObject[obj.GetUID()]...)
+		}
+	}
+	maybe = append(maybe, b.byObject[""]...)
+	b.mu.Unlock()
+	for _, n := range maybe {
+		if b.informer.Seen(n.write) && b.finish(n) {
+			ready = append(ready, n)
+		}
+	}
+	for _, n := range ready {
+		n.wake()
+	}
+}
+
+// OnAdd implements toolscache.ResourceEventHandler.
+func (b *barrier) OnAdd(o any, _ bool) { b.event(o) }
+
+// OnUpdate implements toolscache.ResourceEventHandler. Old and new differ in UID where a delete and a create were
+// folded into one change.
+func (b *barrier) OnUpdate(old, new any) { b.event(old, new) }
+
+// OnDelete implements toolscache.ResourceEventHandler.
+func (b *barrier) OnDelete(o any) {
+	if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = t.Obj
+	}
+	b.event(o)
+}
+
+// version returns the latest resourceVersion that the store has reached, 0 before the first list.
+func (i *Informer) version() uint64 {
+	return parseVersion(i.shared.GetStore().LastStoreSyncResourceVersion())
+}
+
+// parseVersion reads a resourceVersion, which has been a comparable decimal number for every kind since Kubernetes
+// 1.35. Anything else is 0: seen by every store, so that an odd server delays nobody for ever.
+func parseVersion(s string) uint64 {
+	v, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// versionHeap has the lowest version first.
+type versionHeap []*waiter
+
+func (h versionHeap) Len() int           { return len(h) }
+func (h versionHeap) Less(i, j int) bool { return h[i].version < h[j].version }
+func (h versionHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *versionHeap) Push(n any) { *h = append(*h, n.(*waiter)) }
+
+// Pop implements heap.Interface.
+func (h *versionHeap) Pop() any {
+	old := *h
+	n := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return n
+}

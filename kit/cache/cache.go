@@ -1,0 +1,244 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+// Form is the representation in which a kind is cached.
+type Form int
+
+// The three forms of a cached kind.
+const (
+	Structured Form = iota
+	Unstructured
+	MetadataOnly
+)
+
+// String returns the form as the debug pages show it.
+func (f Form) String() string { return [...]string{"structured", "unstructured", "metadata-only"}[f] }
+
+// Transform drops fields from an object before it is stored. It owns the object.
+type Transform func(client.Object)
+
+// Options configures New.
+type Options struct {
+	// Client lists and watches. Required.
+	Client *client.Client
+	// Namespace restricts the cache to one namespace; empty means all.
+	Namespace string
+	// Slim holds, per kind, what to drop beside managed fields. A kind with an entry counts as slimmed: updating it
+	// whole is refused. It applies to the structured form.
+	Slim map[schema.GroupVersionKind]Transform
+	// Resync is the period after which handlers see every object again; 0 means never.
+	Resync time.Duration
+	// Log receives watch errors.
+	Log klog.Logger
+}
+
+type informerID struct {
+	gvk  schema.GroupVersionKind
+	form Form
+}
+
+// Cache owns the informers. It is safe for concurrent use.
+type Cache struct {
+	o Options
+
+	mu        sync.Mutex // guards the fields below
+	ctx       context.Context
+	informers map[informerID]*Informer
+	running   sync.WaitGroup
+}
+
+// New returns a cache that does nothing until Start.
+func New(o Options) *Cache {
+	return &Cache{o: o, informers: map[informerID]*Informer{}}
+}
+
+// Start runs every informer asked for so far and, at once, each one asked for later. They end with ctx.
+func (c *Cache) Start(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx != nil {
+		return
+	}
+	c.ctx = ctx
+	for _, id := range slices.SortedFunc(maps.Keys(c.informers), compareIDs) {
+		c.run(c.informers[id])
+	}
+}
+
+// Wait blocks until all informers have ended.
+func (c *Cache) Wait() { c.running.Wait() }
+
+// Informer returns the informer of a kind, made at the first call. A request for metadata of a kind that is already
+// cached structured gets that informer: its objects carry the same metadata.
+func (c *Cache) Informer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := c.lookup(gvk, form); i != nil {
+		return i, nil
+	}
+	i, err := c.newInformer(gvk, form)
+	if err != nil {
+		return nil, fmt.Errorf("cache %s: %w", gvk, err)
+	}
+	c.informers[informerID{gvk, form}] = i
+	if c.ctx != nil {
+		c.run(i)
+	}
+	return i, nil
+}
+
+// Existing returns the informer that serves the kind in the form, or nil if there is none yet.
+func (c *Cache) Existing(gvk schema.GroupVersionKind, form Form) *Informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lookup(gvk, form)
+}
+
+// Remove stops the informer of a kind and forgets it, for kinds that have gone from the server. The structured
+// informers that controllers hold are never removed.
+func (c *Cache) Remove(gvk schema.GroupVersionKind, form Form) {
+	c.mu.Lock()
+	i := c.informers[informerID{gvk, form}]
+	if form != Structured {
+		delete(c.informers, informerID{gvk, form})
+	}
+	c.mu.Unlock()
+	if i != nil && form != Structured {
+		i.stop()
+	}
+}
+
+// Informers returns all informers, sorted by kind.
+func (c *Cache) Informers() []*Informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*Informer
+	for _, id := range slices.SortedFunc(maps.Keys(c.informers), compareIDs) {
+		out = append(out, c.informers[id])
+	}
+	return out
+}
+
+// GetCached implements client.CacheReader.
+func (c *Cache) GetCached(gvk schema.GroupVersionKind, key client.Key) (client.Object, bool, error) {
+	i := c.Existing(gvk, Structured)
+	if i == nil || !i.HasSynced() {
+		return nil, false, nil
+	}
+	obj, ok := i.Get(key)
+	if !ok {
+		return nil, true, apierrors.NewNotFound(i.resource.GroupResource(), key.Name)
+	}
+	return obj, true, nil
+}
+
+// ListCached implements client.CacheReader.
+func (c *Cache) ListCached(gvk schema.GroupVersionKind, namespace string) ([]client.Object, bool, error) {
+	i := c.Existing(gvk, Structured)
+	if i == nil || !i.HasSynced() {
+		return nil, false, nil
+	}
+	return i.List(namespace), true, nil
+}
+
+// Slimmed implements client.CacheReader.
+func (c *Cache) Slimmed(gvk schema.GroupVersionKind) bool {
+	_, ok := c.o.Slim[gvk]
+	return ok && c.Existing(gvk, Structured) != nil
+}
+
+func (c *Cache) lookup(gvk schema.GroupVersionKind, form Form) *Informer {
+	if i := c.informers[informerID{gvk, form}]; i != nil {
+		return i
+	}
+	if form == MetadataOnly {
+		return c.informers[informerID{gvk, Structured}]
+	}
+	return nil
+}
+
+func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
+	example, err := exampleOf(c.o.Client.Scheme(), gvk, form)
+	if err != nil {
+		return nil, err
+	}
+	lw, resource, err := c.o.Client.ListWatch(gvk, example, c.o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	shared := toolscache.NewSharedIndexInformerWithOptions(lw, example, toolscache.SharedIndexInformerOptions{
+		ResyncPeriod:      c.o.Resync,
+		Indexers:          toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
+		ObjectDescription: gvk.String(),
+	})
+	if err := shared.SetTransform(c.transform(gvk, form)); err != nil {
+		return nil, err
+	}
+	i := &Informer{GVK: gvk, Form: form, resource: resource, shared: shared}
+	i.barrier.informer = i
+	_ = shared.SetWatchErrorHandlerWithContext(i.watchFailed)
+	if _, err := shared.AddEventHandler(&i.barrier); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// run starts an informer. c.mu is held.
+func (c *Cache) run(i *Informer) {
+	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log))
+	i.stop = cancel
+	c.running.Go(func() {
+		defer cancel()
+		i.shared.RunWithContext(ctx)
+	})
+}
+
+func (c *Cache) transform(gvk schema.GroupVersionKind, form Form) toolscache.TransformFunc {
+	var slim Transform
+	if form == Structured {
+		slim = c.o.Slim[gvk]
+	}
+	return func(in any) (any, error) {
+		obj, ok := in.(client.Object)
+		if !ok {
+			return in, nil // a tombstone: its object went through here when it was stored
+		}
+		if obj.GetManagedFields() != nil {
+			obj.SetManagedFields(nil)
+		}
+		if m, ok := in.(*metav1.PartialObjectMetadata); ok {
+			m.SetGroupVersionKind(gvk)
+		}
+		if slim != nil {
+			slim(obj)
+		}
+		return obj, nil
+	}
+}
+
+func compareIDs(a, b informerID) int {
+	if c := cmp.Compare(a.gvk.Group, b.gvk.Group); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.gvk.Kind, b.gvk.Kind); c != 0 {
+		return c
+	}
+	return int(a.form) - int(b.form)
+}

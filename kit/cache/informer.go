@@ -1,0 +1,139 @@
+package cache
+
+import (
+	"context"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"orrery/kit/client"
+)
+
+// Informer is the cached state of one kind and the stream of its changes.
+type Informer struct {
+	GVK      schema.GroupVersionKind
+	Form     Form
+	resource schema.GroupVersionResource
+	shared   toolscache.SharedIndexInformer
+	barrier  barrier
+	stop     context.CancelFunc
+	watchErr atomic.Pointer[string]
+}
+
+// Handler receives the changes of a kind: old is nil for a create, new is nil for a delete.
+// initial is true for objects of the first list.
+type Handler func(old, new client.Object, initial bool)
+
+// Registration is a handler's place at an informer.
+type Registration struct {
+	informer *Informer
+	handle   toolscache.ResourceEventHandlerRegistration
+}
+
+// Resource returns the resource that serves the kind.
+func (i *Informer) Resource() schema.GroupVersionResource { return i.resource }
+
+// HasSynced reports whether the first list is in the store.
+func (i *Informer) HasSynced() bool { return i.shared.HasSynced() }
+
+// LastError returns the last failure of the list or watch, or "" if it has worked since.
+func (i *Informer) LastError() string {
+	if s := i.watchErr.Load(); s != nil && !i.HasSynced() {
+		return *s
+	}
+	return ""
+}
+
+// Get returns the object of that key.
+func (i *Informer) Get(key client.Key) (client.Object, bool) {
+	obj, ok, err := i.shared.GetIndexer().GetByKey(storeKey(key))
+	if err != nil || !ok {
+		return nil, false
+	}
+	return obj.(client.Object), true
+}
+
+// List returns the objects of a namespace, or all of them if it is empty.
+func (i *Informer) List(namespace string) []client.Object {
+	var raw []any
+	if namespace == "" {
+		raw = i.shared.GetIndexer().List()
+	} else {
+		raw, _ = i.shared.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace)
+	}
+	out := make([]client.Object, len(raw))
+	for n, o := range raw {
+		out[n] = o.(client.Object)
+	}
+	return out
+}
+
+// Len returns the number of cached objects.
+func (i *Informer) Len() int { return len(i.shared.GetIndexer().ListKeys()) }
+
+// AddHandler calls h for every change, one after another. The caller guards h against panics.
+func (i *Informer) AddHandler(h Handler) (*Registration, error) {
+	handle, err := i.shared.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(o any, initial bool) { h(nil, o.(client.Object), initial) },
+		UpdateFunc: func(old, new any) { h(old.(client.Object), new.(client.Object), false) },
+		DeleteFunc: func(o any) {
+			if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = t.Obj
+			}
+			if obj, ok := o.(client.Object); ok {
+				h(obj, nil, false)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Registration{informer: i, handle: handle}, nil
+}
+
+// HasSynced reports whether the handler has seen all objects of the first list.
+func (r *Registration) HasSynced() bool { return r.handle.HasSynced() }
+
+// Remove ends the calls to the handler. Those under way may still finish.
+func (r *Registration) Remove() { _ = r.informer.shared.RemoveEventHandler(r.handle) }
+
+func (i *Informer) watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
+	text := err.Error()
+	i.watchErr.Store(&text)
+	toolscache.DefaultWatchErrorHandler(ctx, r, err)
+}
+
+func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error {
+	if _, ok := i.shared.GetIndexer().GetIndexers()[name]; ok {
+		return nil
+	}
+	return i.shared.AddIndexers(toolscache.Indexers{name: keys})
+}
+
+func exampleOf(s *runtime.Scheme, gvk schema.GroupVersionKind, form Form) (runtime.Object, error) {
+	switch form {
+	case MetadataOnly:
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(gvk)
+		return m, nil
+	case Unstructured:
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		return u, nil
+	}
+	return s.New(gvk)
+}
+
+func storeKey(key client.Key) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}
+
+// String returns kind and group version, for logs.
+func (i *Informer) String() string { return i.GVK.Kind + "." + i.GVK.GroupVersion().String() }
