@@ -172,3 +172,6 @@ func (h *versionHeap) Pop() any {
 	*h = old[:len(old)-1]
 	return n
 }
+
+// Newer reports whether resourceVersion a is later than b.
+func Newer(a, b string) bool { return parseVersion(a) > parseVersion(b) }

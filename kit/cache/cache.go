@@ -111,6 +111,18 @@ func (c *Cache) Existing(gvk schema.GroupVersionKind, form Form) *Informer {
 	return c.lookup(gvk, form)
 }
 
+// Serving returns the informer in which changes of a kind show up, whatever its form, or nil if the kind is not cached.
+func (c *Cache) Serving(gvk schema.GroupVersionKind) *Informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, form := range [...]Form{Structured, MetadataOnly, Unstructured} {
+		if i := c.informers[informerID{gvk, form}]; i != nil {
+			return i
+		}
+	}
+	return nil
+}
+
 // Remove stops the informer of a kind and forgets it, for kinds that have gone from the server. The structured
 // informers that controllers hold are never removed.
 func (c *Cache) Remove(gvk schema.GroupVersionKind, form Form) {
@@ -191,7 +203,7 @@ func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, 
 	if err := shared.SetTransform(c.transform(gvk, form)); err != nil {
 		return nil, err
 	}
-	i := &Informer{GVK: gvk, Form: form, resource: resource, shared: shared}
+	i := &Informer{GVK: gvk, Form: form, resource: resource, shared: shared, namespace: c.o.Namespace}
 	i.barrier.informer = i
 	_ = shared.SetWatchErrorHandlerWithContext(i.watchFailed)
 	if _, err := shared.AddEventHandler(&i.barrier); err != nil {

@@ -15,13 +15,14 @@ import (
 
 // Informer is the cached state of one kind and the stream of its changes.
 type Informer struct {
-	GVK      schema.GroupVersionKind
-	Form     Form
-	resource schema.GroupVersionResource
-	shared   toolscache.SharedIndexInformer
-	barrier  barrier
-	stop     context.CancelFunc
-	watchErr atomic.Pointer[string]
+	GVK       schema.GroupVersionKind
+	Form      Form
+	resource  schema.GroupVersionResource
+	namespace string // empty: all
+	shared    toolscache.SharedIndexInformer
+	barrier   barrier
+	stop      context.CancelFunc
+	watchErr  atomic.Pointer[string]
 }
 
 // Handler receives the changes of a kind: old is nil for a create, new is nil for a delete.
@@ -36,6 +37,14 @@ type Registration struct {
 
 // Resource returns the resource that serves the kind.
 func (i *Informer) Resource() schema.GroupVersionResource { return i.resource }
+
+// Covers reports whether objects of a namespace are cached.
+func (i *Informer) Covers(namespace string) bool {
+	return i.namespace == "" || i.namespace == namespace
+}
+
+// Synced is closed once the first list is in the store.
+func (i *Informer) Synced() <-chan struct{} { return i.shared.HasSyncedChecker().Done() }
 
 // HasSynced reports whether the first list is in the store.
 func (i *Informer) HasSynced() bool { return i.shared.HasSynced() }

@@ -1,0 +1,70 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Batch calls f for 0 to n-1, at most limit at a time, and returns when all have ended. It returns the errors of all
+// calls joined; panics are among them. Calls not yet begun are left out once ctx has ended.
+func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex // guards next and errs
+		next int
+		errs []error
+	)
+	take := func() (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next >= n || ctx.Err() != nil {
+			return 0, false
+		}
+		next++
+		return next - 1, true
+	}
+	for range min(n, max(limit, 1)) {
+		wg.Go(func() {
+			for i, ok := take(); ok; i, ok = take() {
+				if err := Guard(func() error { return f(ctx, i) }); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+// errUncalled marks a call that was left out because the context had ended.
+var errUncalled = errors.New("not called: the controller is stopping")
+
+// SlowStart calls f n times in batches of 1, 2, 4 and so on, each batch at once, and stops after the first batch with
+// a failure, so that a refusal that concerns all calls (a quota, say) is met once and not n times. It returns how many
+// calls succeeded and the first error.
+func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) error) (done int, err error) {
+	for size := 1; done < n && err == nil; size *= 2 {
+		size = min(size, n-done)
+		errs := make([]error, size)
+		for i := range errs {
+			errs[i] = errUncalled
+		}
+		base := done
+		_ = Batch(ctx, size, size, func(ctx context.Context, i int) error {
+			errs[i] = Guard(func() error { return f(ctx, base+i) })
+			return nil
+		})
+		for _, e := range errs {
+			switch {
+			case e == nil:
+				done++
+			case err == nil:
+				err = e
+			}
+		}
+	}
+	return done, err
+}

@@ -1,0 +1,149 @@
+package kit
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/featuregate"
+	compmetrics "k8s.io/component-base/metrics"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// Descriptor is what the daemon knows of a controller. One folder under controllers/ exports one.
+type Descriptor struct {
+	// Name is the canonical name: in logs, health checks, --controllers and the flag section of --help.
+	Name string
+	// Aliases are older names that --controllers still takes.
+	Aliases []string
+	// Summary says in one line what the controller does.
+	Summary string
+	// ServiceAccount in kube-system is the identity for --use-service-account-credentials; empty means the root client.
+	ServiceAccount string
+	// EventSource is the component named in the controller's events; empty means Name.
+	EventSource string
+	// FeatureGates must all be on for the controller to run.
+	FeatureGates []featuregate.Feature
+	// OffByDefault controllers run only where --controllers names them.
+	OffByDefault bool
+	// AddFlags registers the controller's own flags; nil if it has none.
+	AddFlags func(*pflag.FlagSet)
+	// Validate reports every problem of the controller's own flags; nil if it has none.
+	Validate func() []error
+	// RBAC lists the calls the controller makes. Tests reject others and compare the list with the bootstrap roles.
+	RBAC []rbacv1.PolicyRule
+	// Init builds the controller.
+	Init InitFunc
+}
+
+// InitFunc builds a controller. started is false where there is nothing to run, as with a missing flag; that is not an
+// error.
+type InitFunc func(cc ControllerContext) (started bool, err error)
+
+// ControllerContext is what a controller is built with. It is already scoped to the controller: its client has the
+// controller's identity, its recorder the controller's event source, its logger the controller's name.
+type ControllerContext struct {
+	// Name of the controller.
+	Name string
+	// Client reads from the cache and writes to the server.
+	Client *client.Client
+	// Live reads from the server too.
+	Live *client.Client
+	// Cache holds the informers shared by all controllers. Use Store for the typed view.
+	Cache *cache.Cache
+	// Recorder publishes events with the controller's source component. It never blocks.
+	Recorder record.EventRecorder
+	// Log carries the controller's name.
+	Log klog.Logger
+	// Gates are the feature gates. Read them in Init and pass booleans on.
+	Gates featuregate.FeatureGate
+	// Discovery asks the server which resources it serves.
+	Discovery discovery.DiscoveryInterface
+	// Available reports whether the server serves a resource, for controllers of optional APIs.
+	Available func(schema.GroupVersionResource) bool
+	// Metrics are the loop's own metrics.
+	Metrics *Metrics
+	// Register publishes a controller's own metrics. Nil publishes nothing.
+	Register func(...compmetrics.Registerable)
+
+	scope *Scope
+	needs *needs
+}
+
+// Scope collects what the Init functions of one process build. The daemon runs and shows what is in it.
+type Scope struct {
+	mu          sync.Mutex // guards controllers
+	controllers []Controller
+}
+
+// NewScope returns an empty scope.
+func NewScope() *Scope { return &Scope{} }
+
+// In returns a copy of the context, for one Init, whose controllers are collected in s.
+func (cc ControllerContext) In(s *Scope) ControllerContext {
+	cc.scope, cc.needs = s, &needs{}
+	if cc.Metrics == nil {
+		cc.Metrics = NewMetrics()
+	}
+	return cc
+}
+
+// Controllers returns what has been built so far, sub-loops included, in order of completion.
+func (s *Scope) Controllers() []Controller {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.controllers)
+}
+
+func (s *Scope) add(c Controller) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.controllers = append(s.controllers, c)
+}
+
+// needs are the informers that one Init asked for. Its controllers wait for all of them before their first reconcile.
+type needs struct {
+	mu        sync.Mutex // guards the fields below
+	informers []*cache.Informer
+	err       error
+}
+
+func (n *needs) add(i *cache.Informer, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case err != nil:
+		n.err = err
+	case !slices.Contains(n.informers, i):
+		n.informers = append(n.informers, i)
+	}
+}
+
+func (n *needs) list() ([]*cache.Informer, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.informers), n.err
+}
+
+// Store returns the typed view of the cache for a kind, with the indexes that the caller will use. The kind is cached
+// from then on, and the controllers built in the same Init wait until it is. An error, as for a kind that the server
+// does not have, is returned by Complete.
+func Store[T any, P client.Ptr[T]](cc ControllerContext, indexes ...cache.Index[P]) cache.Store[P] {
+	s, err := cache.Of[T, P](cc.Cache, indexes...)
+	cc.needs.add(s.Informer(), err)
+	return s
+}
+
+// backoffBase and backoffCap bound the time between two tries of a failing key; it doubles with each failure.
+const (
+	backoffBase = 5 * time.Millisecond
+	backoffCap  = 2 * time.Minute
+)

@@ -1,0 +1,290 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// Controller is a completed control loop.
+type Controller interface {
+	// Name is unique in the process: the descriptor's name, or "<descriptor>/<loop>" for a further loop.
+	Name() string
+	// Descriptor is the name of the descriptor whose Init built the loop.
+	Descriptor() string
+	// Run waits for the caches, works until ctx ends, and returns when no worker runs any more. It is called once.
+	Run(ctx context.Context)
+	// Healthy returns what keeps the loop from doing its work, or nil.
+	Healthy(now time.Time) error
+	// State returns what the debug page shows.
+	State(now time.Time) State
+}
+
+// Builder puts a controller together.
+type Builder[K comparable] struct {
+	cc      ControllerContext
+	r       Reconciler[K]
+	name    string
+	queue   string
+	workers int
+	sources []Source[K]
+	onSkip  func()
+}
+
+// NewController begins a controller around a reconciler. Sources of another key type do not compile.
+func NewController[K comparable](cc ControllerContext, r Reconciler[K]) *Builder[K] {
+	return &Builder[K]{cc: cc, r: r, name: cc.Name, workers: 1}
+}
+
+// Loop names a further loop of the same descriptor; each Init has at most one without.
+func (b *Builder[K]) Loop(name string) *Builder[K] {
+	b.name = b.cc.Name + "/" + name
+	return b
+}
+
+// Queue sets the queue's name in metrics; by default it is that of the controller.
+func (b *Builder[K]) Queue(name string) *Builder[K] {
+	b.queue = name
+	return b
+}
+
+// Watch adds sources of keys.
+func (b *Builder[K]) Watch(sources ...Source[K]) *Builder[K] {
+	b.sources = append(b.sources, sources...)
+	return b
+}
+
+// Workers sets how many keys are reconciled at once; the default is 1.
+func (b *Builder[K]) Workers(n int) *Builder[K] {
+	b.workers = n
+	return b
+}
+
+// OnSkip is called each time a reconcile is put off because the cache lags behind the controller's own writes.
+func (b *Builder[K]) OnSkip(f func()) *Builder[K] {
+	b.onSkip = f
+	return b
+}
+
+// Complete connects the sources and hands the controller to the process, which runs it.
+func (b *Builder[K]) Complete() error {
+	if b.cc.scope == nil {
+		return fmt.Errorf("controller %s: the context belongs to no process; see ControllerContext.In", b.name)
+	}
+	if b.workers < 1 {
+		return fmt.Errorf("controller %s: needs at least 1 worker, got %d", b.name, b.workers)
+	}
+	if _, err := b.cc.needs.list(); err != nil {
+		return fmt.Errorf("controller %s: %w", b.name, err)
+	}
+	if b.queue == "" {
+		b.queue = b.name
+	}
+	l := newLanes[K]()
+	c := &controller[K]{
+		name: b.name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
+		queue: newQueue(b.queue, l), running: map[K]time.Time{},
+		log: b.cc.Log.WithValues("controller", b.name),
+	}
+	c.writes = newOwnWrites(b.cc.Cache, c.queue.Add)
+	b.cc.Metrics.start(b.name)
+	for _, s := range b.sources {
+		out := &sink[K]{}
+		out.to.Store(&sinkTarget[K]{queue: c.queue, lanes: l, delay: s.delay, urgent: s.urgent})
+		src := attached[K]{name: s.name, run: s.run, sink: out}
+		if s.attach != nil {
+			synced, err := s.attach(b.cc, out)
+			if err != nil {
+				c.queue.ShutDown()
+				return fmt.Errorf("controller %s: watch %s: %w", b.name, s.name, err)
+			}
+			src.synced = synced
+		}
+		c.sources = append(c.sources, src)
+	}
+	b.cc.scope.add(c)
+	return nil
+}
+
+type attached[K comparable] struct {
+	name   string
+	synced func() bool // nil: nothing to wait for
+	run    func(context.Context, *sink[K])
+	sink   *sink[K]
+}
+
+type controller[K comparable] struct {
+	name    string
+	cc      ControllerContext
+	r       Reconciler[K]
+	workers int
+	queue   workqueue.TypedRateLimitingInterface[K]
+	sources []attached[K]
+	writes  *ownWrites[K]
+	onSkip  func()
+	log     klog.Logger
+
+	mu      sync.Mutex // guards the fields below
+	phase   phase
+	since   time.Time // when phase began
+	running map[K]time.Time
+	history history[K]
+}
+
+// Name implements Controller.
+func (c *controller[K]) Name() string { return c.name }
+
+// Descriptor implements Controller.
+func (c *controller[K]) Descriptor() string { return c.cc.Name }
+
+// Run implements Controller.
+func (c *controller[K]) Run(ctx context.Context) {
+	defer c.queue.ShutDown()
+	c.enter(phaseSyncing)
+	defer c.enter(phaseStopped)
+	if !c.waitForSync(ctx) {
+		return
+	}
+	c.enter(phaseRunning)
+	ctx = klog.NewContext(ctx, c.log)
+	var wg sync.WaitGroup
+	for _, s := range c.sources {
+		if s.run != nil {
+			wg.Go(func() { c.background(ctx, s) })
+		}
+	}
+	for range c.workers {
+		wg.Go(func() { c.work(ctx) })
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	wg.Wait()
+}
+
+// background runs a source's own loop, again after a pause if it panics.
+func (c *controller[K]) background(ctx context.Context, s attached[K]) {
+	for ctx.Err() == nil {
+		err := Guard(func() error { s.run(ctx, s.sink); return nil })
+		if err == nil {
+			return
+		}
+		c.cc.panicked(err, s.name, nil, nil)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// waitForSync waits until the caches and sources have their first state, saying every ten seconds which have not. It
+// reports false if ctx ended first.
+func (c *controller[K]) waitForSync(ctx context.Context) bool {
+	const poll, say = 5 * time.Millisecond, 10 * time.Second
+	next := time.Now().Add(say)
+	for {
+		informers, _ := c.cc.needs.list()
+		waiting := c.unsynced(informers)
+		if len(waiting) == 0 {
+			return true
+		}
+		if now := time.Now(); !now.Before(next) {
+			c.log.Info("Waiting for caches", "kinds", waiting)
+			next = now.Add(say)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(poll):
+		}
+	}
+}
+
+// unsynced names what has not delivered its first state.
+func (c *controller[K]) unsynced(informers []*cache.Informer) []string {
+	var out []string
+	for _, i := range informers {
+		if !i.HasSynced() {
+			out = append(out, i.String())
+		}
+	}
+	for _, s := range c.sources {
+		if s.synced != nil && !s.synced() {
+			out = append(out, "source "+s.name)
+		}
+	}
+	return out
+}
+
+func (c *controller[K]) work(ctx context.Context) {
+	for {
+		key, shutdown := c.queue.Get()
+		if shutdown || ctx.Err() != nil {
+			return
+		}
+		c.step(ctx, key)
+	}
+}
+
+// step runs one key and files the outcome.
+func (c *controller[K]) step(ctx context.Context, key K) {
+	defer c.queue.Done(key)
+	start := time.Now()
+	if wait, held := c.writes.hold(key, start); held {
+		c.skipped(key, wait)
+		return
+	}
+	c.begin(key, start)
+	var wrote client.WriteLog
+	var res Result
+	err := Guard(func() (err error) {
+		res, err = c.r.Reconcile(client.WithWriteLog(ctx, &wrote), key)
+		return err
+	})
+	end := time.Now()
+	c.writes.note(key, wrote.Take(), end)
+	out := classify(ctx, res, err)
+	c.file(key, out, res, err)
+	c.end(key, out, err, start, end)
+}
+
+// file decides what an outcome means for its key. It is the only place that knows the retry policy.
+func (c *controller[K]) file(key K, out Outcome, res Result, err error) {
+	switch out {
+	case OutcomeDone, OutcomeCancelled:
+		c.queue.Forget(key)
+	case OutcomeLater:
+		c.queue.Forget(key)
+		c.queue.AddAfter(key, res.After)
+	case OutcomeDropped:
+		c.queue.Forget(key)
+		c.log.V(4).Info("Dropped: the namespace is being deleted", "key", key)
+	case OutcomeTerminal:
+		c.queue.Forget(key)
+		c.log.Error(err, "Reconcile failed for good; the next change is the next try", "key", key)
+	case OutcomeConflict:
+		c.queue.AddRateLimited(key)
+		c.log.V(2).Info("Someone else wrote first; trying again", "key", key, "conflict", err)
+	case OutcomePanicked:
+		c.queue.AddRateLimited(key)
+		c.cc.panicked(err, fmt.Sprintf("reconcile of %v", key), nil, nil)
+	case OutcomeFailed:
+		c.queue.AddRateLimited(key)
+		c.log.Error(err, "Reconcile failed; trying again", "key", key, "failures", c.queue.NumRequeues(key))
+	}
+}
+
+func (c *controller[K]) skipped(key K, wait time.Duration) {
+	c.queue.AddAfter(key, wait)
+	c.cc.Metrics.skips.WithLabelValues(c.name).Inc()
+	if c.onSkip != nil {
+		c.onSkip()
+	}
+	c.log.V(4).Info("Put off: the cache does not show the last write yet", "key", key)
+}

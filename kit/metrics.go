@@ -1,0 +1,51 @@
+package kit
+
+import (
+	compmetrics "k8s.io/component-base/metrics"
+)
+
+// Metrics are the measurements of every control loop, labelled by controller. Queue metrics come from client-go under
+// the usual workqueue names.
+type Metrics struct {
+	reconciles *compmetrics.CounterVec
+	durations  *compmetrics.HistogramVec
+	panics     *compmetrics.CounterVec
+	skips      *compmetrics.CounterVec
+}
+
+// NewMetrics returns the metrics, which count nothing until registered.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		reconciles: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
+			Namespace: "orrery", Name: "reconcile_total", StabilityLevel: compmetrics.ALPHA,
+			Help: "Reconciles by outcome. A rising rate of failed or panicked ones means that objects are not brought to their desired state.",
+		}, []string{"controller", "outcome"}),
+		durations: compmetrics.NewHistogramVec(&compmetrics.HistogramOpts{
+			Namespace: "orrery", Name: "reconcile_duration_seconds", StabilityLevel: compmetrics.ALPHA,
+			Help:    "Time that one reconcile took.",
+			Buckets: compmetrics.ExponentialBuckets(0.0005, 4, 10),
+		}, []string{"controller"}),
+		panics: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
+			Namespace: "orrery", Name: "reconcile_panics_total", StabilityLevel: compmetrics.ALPHA,
+			Help: "Panics caught in reconciles, filters and handlers. Anything above zero is a fault in the controller.",
+		}, []string{"controller"}),
+		skips: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
+			Namespace: "orrery", Name: "stale_sync_skips_total", StabilityLevel: compmetrics.ALPHA,
+			Help: "Reconciles put off because the cache did not show the controller's own last writes yet.",
+		}, []string{"controller"}),
+	}
+}
+
+// Registerables returns the metrics for registration.
+func (m *Metrics) Registerables() []compmetrics.Registerable {
+	return []compmetrics.Registerable{m.reconciles, m.durations, m.panics, m.skips}
+}
+
+// start makes the series of a controller exist at zero.
+func (m *Metrics) start(controller string) {
+	for _, o := range outcomes {
+		m.reconciles.WithLabelValues(controller, string(o)).Add(0)
+	}
+	m.panics.WithLabelValues(controller).Add(0)
+	m.skips.WithLabelValues(controller).Add(0)
+}

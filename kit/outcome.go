@@ -1,0 +1,48 @@
+package kit
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Outcome is how one reconcile ended.
+type Outcome string
+
+// The outcomes. What each means for the key is decided in one place, controller.file.
+const (
+	OutcomeDone      Outcome = "done"      // nothing more to do until the next change
+	OutcomeLater     Outcome = "later"     // again after the time asked for
+	OutcomeConflict  Outcome = "conflict"  // someone else wrote first: again soon, not an error
+	OutcomeFailed    Outcome = "failed"    // again with back-off
+	OutcomeTerminal  Outcome = "terminal"  // failed, and no retry can mend it
+	OutcomeDropped   Outcome = "dropped"   // the namespace is going away: nothing to do
+	OutcomePanicked  Outcome = "panicked"  // again with back-off
+	OutcomeCancelled Outcome = "cancelled" // the process is stopping
+)
+
+// outcomes lists all outcomes, for metrics that start at zero.
+var outcomes = []Outcome{OutcomeDone, OutcomeLater, OutcomeConflict, OutcomeFailed, OutcomeTerminal, OutcomeDropped, OutcomePanicked, OutcomeCancelled}
+
+func classify(ctx context.Context, res Result, err error) Outcome {
+	var p *PanicError
+	switch {
+	case err == nil && res.After > 0:
+		return OutcomeLater
+	case err == nil:
+		return OutcomeDone
+	case errors.As(err, &p):
+		return OutcomePanicked
+	case ctx.Err() != nil:
+		return OutcomeCancelled
+	case IsTerminal(err):
+		return OutcomeTerminal
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return OutcomeDropped
+	case apierrors.IsConflict(err):
+		return OutcomeConflict
+	}
+	return OutcomeFailed
+}

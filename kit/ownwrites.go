@@ -1,0 +1,148 @@
+package kit
+
+import (
+	"sync"
+	"time"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+const (
+	// seenTimeout is how long a key waits at most for the cache to show a write that the server confirmed. A cache that
+	// lags longer has lost its watch, and its health check says so.
+	seenTimeout = 5 * time.Minute
+	// unknownTimeout is how long a key waits after a write that may or may not have been stored. By then the change has
+	// reached the cache if it was.
+	unknownTimeout = 5 * time.Second
+	// recheck bounds the wait for a cache whose version rises without an event for the controller.
+	recheck = time.Second
+	// sweepEvery is the number of noted reconciles after which entries of keys that never came back are dropped.
+	sweepEvery = 1024
+)
+
+// ownWrites remembers, per key, what the cache has to show before the key may be reconciled again. It is what keeps a
+// controller from acting twice on a cache that lags behind its own writes.
+type ownWrites[K comparable] struct {
+	cache *cache.Cache
+	wake  func(K)
+
+	mu      sync.Mutex // guards the fields below
+	pending map[K]*pendingWrites
+	noted   int
+}
+
+type pendingWrites struct {
+	writes []pendingWrite
+	cancel func() // ends the current wait; nil if nothing waits
+}
+
+type pendingWrite struct {
+	informer *cache.Informer
+	write    client.Write
+	until    time.Time
+}
+
+func newOwnWrites[K comparable](c *cache.Cache, wake func(K)) *ownWrites[K] {
+	return &ownWrites[K]{cache: c, wake: wake, pending: map[K]*pendingWrites{}}
+}
+
+func (p pendingWrite) settled(now time.Time) bool {
+	if !now.Before(p.until) {
+		return true
+	}
+	if p.write.Unknown && !p.write.Deleted {
+		return false
+	}
+	return p.informer.Seen(p.write)
+}
+
+// note files the writes of one reconcile. Of several versions of one kind only the highest matters.
+func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
+	if len(writes) == 0 {
+		return
+	}
+	p := &pendingWrites{}
+	latest := map[*cache.Informer]int{}
+	for _, w := range writes {
+		i := o.cache.Serving(w.GVK)
+		if i == nil || !i.Covers(w.Key.Namespace) {
+			continue
+		}
+		until := now.Add(seenTimeout)
+		if w.Unknown {
+			until = now.Add(unknownTimeout)
+		}
+		entry := pendingWrite{informer: i, write: w, until: until}
+		if w.Deleted || w.Unknown {
+			p.writes = append(p.writes, entry)
+			continue
+		}
+		at, ok := latest[i]
+		if !ok {
+			latest[i] = len(p.writes)
+			p.writes = append(p.writes, entry)
+		} else if cache.Newer(w.ResourceVersion, p.writes[at].write.ResourceVersion) {
+			p.writes[at] = entry
+		}
+	}
+	if len(p.writes) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old := o.pending[key]; old != nil {
+		p.writes = append(p.writes, old.writes...)
+		old.stop()
+	}
+	o.pending[key] = p
+	if o.noted++; o.noted%sweepEvery == 0 {
+		o.sweep(now)
+	}
+}
+
+// hold reports whether the key has to wait. Then wake is called for it when it may go on, and the caller has to look
+// again within the returned time at the latest.
+func (o *ownWrites[K]) hold(key K, now time.Time) (wait time.Duration, held bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.pending[key]
+	if p == nil {
+		return 0, false
+	}
+	p.stop()
+	for len(p.writes) > 0 && p.writes[0].settled(now) {
+		p.writes = p.writes[1:]
+	}
+	if len(p.writes) == 0 {
+		delete(o.pending, key)
+		return 0, false
+	}
+	first := p.writes[0]
+	if first.write.Deleted || !first.write.Unknown {
+		p.cancel = first.informer.WhenSeen(first.write, func() { o.wake(key) })
+	}
+	return min(recheck, first.until.Sub(now)), true
+}
+
+// sweep drops what has settled, for keys that nothing asks for any more. o.mu is held.
+func (o *ownWrites[K]) sweep(now time.Time) {
+	for key, p := range o.pending {
+		open := p.writes[:0]
+		for _, w := range p.writes {
+			if !w.settled(now) {
+				open = append(open, w)
+			}
+		}
+		if p.writes = open; len(open) == 0 && p.cancel == nil {
+			delete(o.pending, key)
+		}
+	}
+}
+
+func (p *pendingWrites) stop() {
+	if p.cancel != nil {
+		p.cancel()
+		p.cancel = nil
+	}
+}

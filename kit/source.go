@@ -1,0 +1,244 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// Filter decides whether a change concerns a controller: old is nil for a create, new is nil for a delete. It only
+// saves work: the reconciler has to check again, because the object may have changed since.
+type Filter[P any] func(old, new P) bool
+
+// Source is where a controller's keys come from.
+type Source[K comparable] struct {
+	name   string
+	delay  time.Duration
+	urgent bool
+	attach func(cc ControllerContext, sink *sink[K]) (synced func() bool, err error)
+	run    func(ctx context.Context, sink *sink[K])
+}
+
+// Delayed makes the keys wait, so that changes that come close together cost one reconcile. The first change sets the
+// time; 0 or less is no delay.
+func (s Source[K]) Delayed(d time.Duration) Source[K] {
+	s.delay = d
+	return s
+}
+
+// Urgent makes the keys overtake those of other sources in the queue.
+func (s Source[K]) Urgent() Source[K] {
+	s.urgent = true
+	return s
+}
+
+// Named sets the name shown on the debug page.
+func (s Source[K]) Named(name string) Source[K] {
+	s.name = name
+	return s
+}
+
+// For yields the keys of the objects of a kind as they change.
+func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
+	return watch[T](true, func(_ ControllerContext) (func(old, new P, add func(Key)), error) {
+		return func(old, new P, add func(Key)) {
+			if new == nil {
+				new = old
+			}
+			add(KeyOf(new))
+		}, nil
+	}, filters)
+}
+
+// Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change.
+func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[P]) Source[Key] {
+	return watch[T](false, func(cc ControllerContext) (func(old, new P, add func(Key)), error) {
+		owner, err := cc.Client.GVKFor(O(new(Owner)))
+		if err != nil {
+			return nil, err
+		}
+		return func(old, new P, add func(Key)) {
+			was, wasOwned := ownerKey(old, owner)
+			is, owned := ownerKey(new, owner)
+			if owned {
+				add(is)
+			}
+			if wasOwned && (!owned || was != is) {
+				add(was)
+			}
+		}, nil
+	}, filters)
+}
+
+// ownerKey returns the key of an object's controlling owner if that is of the kind wanted, in any version.
+func ownerKey[T any, P client.Ptr[T]](obj P, owner schema.GroupVersionKind) (Key, bool) {
+	if obj == nil {
+		return Key{}, false
+	}
+	ref := metav1.GetControllerOfNoCopy(obj)
+	if ref == nil || ref.Kind != owner.Kind {
+		return Key{}, false
+	}
+	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != owner.Group {
+		return Key{}, false
+	}
+	return Key{Namespace: obj.GetNamespace(), Name: ref.Name}, true
+}
+
+// Watches yields, for each changed object of a kind, the keys that the function finds for it, before and after the
+// change. The function runs in the informer's goroutine: it may look up indexes and nothing slower.
+func Watches[T any, K comparable, P client.Ptr[T]](keys func(P) []K, filters ...Filter[P]) Source[K] {
+	return watch[T](false, func(ControllerContext) (func(old, new P, add func(K)), error) {
+		return func(old, new P, add func(K)) {
+			var now []K
+			if new != nil {
+				now = keys(new)
+				for _, k := range now {
+					add(k)
+				}
+			}
+			if old != nil {
+				for _, k := range keys(old) {
+					if !slices.Contains(now, k) {
+						add(k)
+					}
+				}
+			}
+		}, nil
+	}, filters)
+}
+
+// WatchChanges yields the keys that the function finds for each change of an object: old is nil for a create, new for
+// a delete. It is Watches for functions that have to see both sides.
+func WatchChanges[T any, K comparable, P client.Ptr[T]](keys func(old, new P) []K, filters ...Filter[P]) Source[K] {
+	return watch[T](false, func(ControllerContext) (func(old, new P, add func(K)), error) {
+		return func(old, new P, add func(K)) {
+			for _, k := range keys(old, new) {
+				add(k)
+			}
+		}, nil
+	}, filters)
+}
+
+// watch builds a source on the informer of a kind. route finds the keys of a change. Repeats of an unchanged object,
+// which a resync sends, reach only the controller whose own object it is.
+func watch[T any, K comparable, P client.Ptr[T]](own bool, route func(ControllerContext) (func(old, new P, add func(K)), error), filters []Filter[P]) Source[K] {
+	name := fmt.Sprintf("%T", *new(T))
+	return Source[K]{name: name, attach: func(cc ControllerContext, sink *sink[K]) (func() bool, error) {
+		store, err := cache.Of[T, P](cc.Cache)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := route(cc)
+		if err != nil {
+			return nil, err
+		}
+		reg, err := Observe(cc, store.Informer(), func(o, n client.Object, _ bool) {
+			old, _ := o.(P)
+			new, _ := n.(P)
+			if !own && old != nil && new != nil && old.GetResourceVersion() == new.GetResourceVersion() {
+				return
+			}
+			if passes(cc, filters, old, new) {
+				keys(old, new, sink.add)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		return reg.HasSynced, nil
+	}}
+}
+
+// passes asks every filter. A filter that panics lets the change through: to reconcile once too often is harmless.
+func passes[P client.Object](cc ControllerContext, filters []Filter[P], old, new P) (ok bool) {
+	if len(filters) == 0 {
+		return true
+	}
+	err := Guard(func() error {
+		ok = true
+		for _, f := range filters {
+			if ok = f(old, new); !ok {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		cc.panicked(err, "filter", old, new)
+		return true
+	}
+	return ok
+}
+
+// Observe calls h for every change that an informer reports, guarded: a panic is logged with the object and counted.
+// It serves engines that follow a changing set of kinds; other controllers use sources.
+func Observe(cc ControllerContext, i *cache.Informer, h cache.Handler) (*cache.Registration, error) {
+	return i.AddHandler(func(old, new client.Object, initial bool) {
+		err := Guard(func() error { h(old, new, initial); return nil })
+		if err != nil {
+			cc.panicked(err, "handler", old, new)
+		}
+	})
+}
+
+// Every yields the key once when the controller starts and then each period.
+func Every[K comparable](period time.Duration, key K) Source[K] {
+	return Source[K]{name: fmt.Sprintf("every %s", period), run: func(ctx context.Context, sink *sink[K]) {
+		t := time.NewTicker(period)
+		defer t.Stop()
+		for {
+			sink.add(key)
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+		}
+	}}
+}
+
+// Chan yields what arrives on the channel until it is closed.
+func Chan[K comparable](c <-chan K) Source[K] {
+	return Source[K]{name: "channel", run: func(ctx context.Context, sink *sink[K]) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case k, ok := <-c:
+				if !ok {
+					return
+				}
+				sink.add(k)
+			}
+		}
+	}}
+}
+
+// Trigger lets code call for a key: an engine, or another loop of the same controller. It is safe for concurrent use
+// and does nothing until its source belongs to a completed controller.
+type Trigger[K comparable] struct{ sink *sink[K] }
+
+// NewTrigger returns a trigger. Give its Source to one controller.
+func NewTrigger[K comparable]() *Trigger[K] { return &Trigger[K]{sink: &sink[K]{}} }
+
+// Add calls for the key now.
+func (t *Trigger[K]) Add(key K) { t.sink.add(key) }
+
+// AddAfter calls for the key in d.
+func (t *Trigger[K]) AddAfter(key K, d time.Duration) { t.sink.addAfter(key, d) }
+
+// Source returns the source whose keys are those of the trigger.
+func (t *Trigger[K]) Source() Source[K] {
+	return Source[K]{name: "trigger", attach: func(_ ControllerContext, s *sink[K]) (func() bool, error) {
+		t.sink.connect(s)
+		return func() bool { return true }, nil
+	}}
+}
