@@ -1,0 +1,68 @@
+package binaries
+
+import "strings"
+
+// Version is the Kubernetes release of every program in the catalog. It names
+// the cache folder too, so that releases live beside each other.
+const Version = "v1.37.2"
+
+// The programs a local cluster can run.
+const (
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	Scheduler         = "kube-scheduler"
+	ControllerManager = "kube-controller-manager"
+	Kubectl           = "kubectl"
+	Kwok              = "kwok"
+)
+
+// All lists every program in the order in which they are built: first what a
+// cluster cannot start without.
+func All() []string {
+	return []string{Etcd, APIServer, Scheduler, Kubectl, Kwok, ControllerManager}
+}
+
+// recipe says how one program is compiled.
+type recipe struct {
+	module  string // name of the embedded build module
+	pkg     string // import path of the main package
+	ldflags string
+}
+
+func recipeFor(name string) (recipe, bool) {
+	switch name {
+	case Etcd:
+		return recipe{module: "etcd", pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w"}, true
+	case Kwok:
+		return recipe{
+			module:  "kwok",
+			pkg:     "sigs.k8s.io/kwok/cmd/kwok",
+			ldflags: "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",
+		}, true
+	case APIServer, Scheduler, ControllerManager, Kubectl:
+		return recipe{
+			module:  "kubernetes",
+			pkg:     "k8s.io/kubernetes/cmd/" + name,
+			ldflags: "-s -w " + versionFlags(),
+		}, true
+	}
+	return recipe{}, false
+}
+
+// versionFlags stamps the release into both version packages, as the release
+// build does; without it the server reports v0.0.0-master and clients that
+// compare versions misbehave.
+func versionFlags() string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags,
+			"-X "+pkg+".gitVersion="+Version,
+			"-X "+pkg+".gitMajor="+major,
+			"-X "+pkg+".gitMinor="+minor,
+			"-X "+pkg+".gitTreeState=clean",
+		)
+	}
+	return strings.Join(flags, " ")
+}

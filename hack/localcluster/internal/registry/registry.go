@@ -1,0 +1,124 @@
+// Package registry remembers which named clusters run on this machine and
+// where their folders are. A cluster's owner holds a file lock for as long as
+// it lives, so a name is free again the moment its owner dies, however it dies.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"orrery/hack/localcluster/internal/binaries"
+)
+
+// validName keeps names usable as file names.
+var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// ErrTaken is returned by Claim when the name's owner is alive.
+var ErrTaken = errors.New("a cluster of this name is running")
+
+// Claim is the right to a name.
+type Claim struct {
+	lock *os.File
+	path string
+}
+
+// Take claims a name, and returns ErrTaken when another process holds it.
+// The folder that a dead owner left, if any, is returned for cleaning up.
+func Take(name string) (claim *Claim, leftover string, err error) {
+	if !validName.MatchString(name) {
+		return nil, "", fmt.Errorf("cluster name %q: must be lower case letters, digits and dashes, at most 63", name)
+	}
+	dir, err := folder()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", fmt.Errorf("make registry folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, "", fmt.Errorf("open claim of %s: %w", name, err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, "", ErrTaken
+		}
+		return nil, "", fmt.Errorf("claim %s: %w", name, err)
+	}
+	leftover, err = Dir(name)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		_ = lock.Close()
+		return nil, "", err
+	}
+	return &Claim{lock: lock, path: filepath.Join(dir, name+".dir")}, leftover, nil
+}
+
+// Publish records the folder of the claimed cluster.
+func (c *Claim) Publish(clusterDir string) error {
+	if err := os.WriteFile(c.path, []byte(clusterDir+"\n"), 0o600); err != nil {
+		return fmt.Errorf("record cluster folder: %w", err)
+	}
+	return nil
+}
+
+// Release forgets the cluster and frees the name. The lock file stays: removing
+// it would let two owners lock two files of one name.
+func (c *Claim) Release() error {
+	err := os.Remove(c.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, c.lock.Close())
+}
+
+// Dir returns the folder recorded for a name; the error is os.ErrNotExist when
+// there is none.
+func Dir(name string) (string, error) {
+	dir, err := folder()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, name+".dir"))
+	if err != nil {
+		return "", fmt.Errorf("find cluster %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Names returns the names for which a folder is recorded, sorted.
+func Names() ([]string, error) {
+	dir, err := folder()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.dir"))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = strings.TrimSuffix(filepath.Base(path), ".dir")
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// folder is in the user's runtime folder, which a reboot empties as it should,
+// or in the cache folder where there is none.
+func folder() (string, error) {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "orrery", "localcluster"), nil
+	}
+	cache, err := binaries.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "localcluster"), nil
+}
