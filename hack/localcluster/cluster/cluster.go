@@ -31,6 +31,7 @@ type Cluster struct {
 	config    *rest.Config
 	client    kubernetes.Interface
 	failures  chan error
+	started   time.Time // when Start was called
 	startTime time.Duration
 
 	mu        sync.Mutex
@@ -67,15 +68,15 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c := &Cluster{
 		options: options, dir: dir, temporary: temporary, programs: programs,
 		launcher: newLauncher(), failures: make(chan error, 16),
+		started: time.Now().UTC(),
 	}
-	begin := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, options.ReadyTimeout,
 		fmt.Errorf("not ready after %v", options.ReadyTimeout))
 	defer cancel()
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Stop())
 	}
-	c.startTime = time.Since(begin)
+	c.startTime = time.Since(c.started)
 	return c, nil
 }
 

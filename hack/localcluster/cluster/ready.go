@@ -158,3 +158,28 @@ func (p *Process) WaitHealthy(ctx context.Context) error {
 		return nil
 	})
 }
+
+// WaitUsable waits for what a controller manager does to a new cluster before
+// pods can be made and placed: the service account "default" in the namespace
+// "default", and no not-ready taint on any node. Start does not wait for it,
+// because a controller manager that runs with few controllers never does it.
+func (c *Cluster) WaitUsable(ctx context.Context) error {
+	return poll(ctx, "first work of the controller manager", c.APIServer(), func(ctx context.Context) error {
+		_, err := c.client.CoreV1().ServiceAccounts(corev1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		nodes, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range nodes.Items {
+			for _, taint := range nodes.Items[i].Spec.Taints {
+				if taint.Key == corev1.TaintNodeNotReady {
+					return fmt.Errorf("node %s has the taint %s", nodes.Items[i].Name, taint.Key)
+				}
+			}
+		}
+		return nil
+	})
+}

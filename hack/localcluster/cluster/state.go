@@ -26,7 +26,7 @@ type State struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// Components are the processes in the order in which they are to be stopped.
 	Components []Component `json:"components"`
-	// StartedAt is when the cluster became ready.
+	// StartedAt is when the start began.
 	StartedAt time.Time `json:"startedAt"`
 }
 
@@ -96,7 +96,7 @@ func (c *Cluster) writeState() error {
 func (c *Cluster) writeStateLocked() error {
 	state := State{
 		Name: c.options.Name, Dir: c.dir, Temporary: c.temporary, Owner: identify(os.Getpid()),
-		Server: c.Server(), Kubeconfig: c.files.AdminKubeconfig, StartedAt: time.Now().UTC().Truncate(time.Second),
+		Server: c.Server(), Kubeconfig: c.files.AdminKubeconfig, StartedAt: c.started,
 	}
 	processes := append([]*Process(nil), c.managers...)
 	for _, p := range append(processes, c.kwok, c.scheduler, c.apiServer, c.etcd) {

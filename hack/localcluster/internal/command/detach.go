@@ -3,7 +3,6 @@ package command
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,14 +14,14 @@ import (
 )
 
 // detach runs this very command line again, in the background and without
-// --detach, and returns when that process has published its cluster. What the
+// --detach, and returns when the cluster of that process is ready. What the
 // background process writes goes to a log file and, until then, to the screen.
 func (a *app) detach(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	log, err := os.CreateTemp("", "orrery-localcluster-"+a.name+"-*.log")
+	log, err := registry.CreateLog(a.name)
 	if err != nil {
 		return fmt.Errorf("make log: %w", err)
 	}
@@ -56,23 +55,23 @@ func (a *app) follow(ctx context.Context, pid int, logPath string, ended <-chan 
 		select {
 		case <-ended:
 			_, _ = io.Copy(a.out, reader)
-			_ = os.Remove(logPath)
+			_ = registry.RemoveLog(a.name)
 			return exitError(1)
 		case <-ctx.Done():
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 			<-ended
 			_, _ = io.Copy(a.out, reader)
-			_ = os.Remove(logPath)
+			_ = registry.RemoveLog(a.name)
 			return exitError(130)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// ownedBy reports whether the named cluster is up and held by process pid.
+// ownedBy reports whether the named cluster is ready and held by process pid.
 func (a *app) ownedBy(pid int) bool {
-	dir, err := registry.Dir(a.name)
-	if errors.Is(err, os.ErrNotExist) || dir == "" {
+	_, ready, err := registry.Lookup(a.name)
+	if err != nil || !ready {
 		return false
 	}
 	state, err := a.state()

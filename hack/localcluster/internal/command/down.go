@@ -47,7 +47,7 @@ func (a *app) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(clearLeftover(leftover), claim.Release()); err != nil {
+	if err := errors.Join(clearLeftover(leftover), registry.RemoveLog(a.name), claim.Release()); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, "cluster %q is stopped\n", a.name)

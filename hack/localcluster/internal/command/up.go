@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -89,10 +90,14 @@ func (a *app) hold(ctx context.Context, options cluster.Options, ready func(cont
 		fmt.Fprintf(a.log, "stopping cluster %q\n", options.Name)
 		err = errors.Join(err, c.Stop())
 	}()
-	if err := claim.Publish(c.Dir()); err != nil {
+	if err := claim.Publish(c.Dir(), false); err != nil {
 		return err
 	}
+	a.waitUsable(ctx, c, options.ControllerManager)
 	a.describe(c)
+	if err := claim.Publish(c.Dir(), true); err != nil {
+		return err
+	}
 	if ready != nil {
 		if err := ready(ctx, c); err != nil {
 			return err
@@ -104,6 +109,27 @@ func (a *app) hold(ctx context.Context, options cluster.Options, ready func(cont
 	case failure := <-c.Failures():
 		return failure
 	}
+}
+
+// usableTimeout bounds the wait for a controller manager's first work. A healthy
+// one needs a second.
+const usableTimeout = 10 * time.Second
+
+// waitUsable gives a controller manager time for its first work. That it takes
+// longer is worth a line, but the cluster is what was asked for.
+func (a *app) waitUsable(ctx context.Context, c *cluster.Cluster, kind cluster.ManagerKind) {
+	if kind == cluster.None {
+		return
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, usableTimeout)
+	defer cancel()
+	if err := c.WaitUsable(ctx); err != nil {
+		reason, _, _ := strings.Cut(err.Error(), "\n")
+		fmt.Fprintf(a.log, "note: pods cannot run yet: %s\n", reason)
+		return
+	}
+	fmt.Fprintf(a.log, "%-32s %5.1f s\n", "pods can run", time.Since(begin).Seconds())
 }
 
 func (a *app) describe(c *cluster.Cluster) {

@@ -60,9 +60,17 @@ func Take(name string) (claim *Claim, leftover string, err error) {
 	return &Claim{lock: lock, path: filepath.Join(dir, name+".dir")}, leftover, nil
 }
 
-// Publish records the folder of the claimed cluster.
-func (c *Claim) Publish(clusterDir string) error {
-	if err := os.WriteFile(c.path, []byte(clusterDir+"\n"), 0o600); err != nil {
+// readyMark is the second line of the record of a cluster that can be used.
+const readyMark = "ready"
+
+// Publish records the folder of the claimed cluster, and whether it is ready to
+// be used. It replaces an earlier record.
+func (c *Claim) Publish(clusterDir string, ready bool) error {
+	text := clusterDir + "\n"
+	if ready {
+		text += readyMark + "\n"
+	}
+	if err := os.WriteFile(c.path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("record cluster folder: %w", err)
 	}
 	return nil
@@ -81,15 +89,23 @@ func (c *Claim) Release() error {
 // Dir returns the folder recorded for a name; the error is os.ErrNotExist when
 // there is none.
 func Dir(name string) (string, error) {
+	dir, _, err := Lookup(name)
+	return dir, err
+}
+
+// Lookup returns the folder recorded for a name, and whether the cluster is
+// ready to be used; the error is os.ErrNotExist when there is no record.
+func Lookup(name string) (clusterDir string, ready bool, err error) {
 	dir, err := folder()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, name+".dir"))
 	if err != nil {
-		return "", fmt.Errorf("find cluster %s: %w", name, err)
+		return "", false, fmt.Errorf("find cluster %s: %w", name, err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	clusterDir, rest, _ := strings.Cut(string(text), "\n")
+	return clusterDir, strings.TrimSpace(rest) == readyMark, nil
 }
 
 // Names returns the names for which a folder is recorded, sorted.
@@ -108,6 +124,31 @@ func Names() ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// CreateLog makes the file that receives the words of a background owner,
+// replacing an earlier one.
+func CreateLog(name string) (*os.File, error) {
+	dir, err := folder()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make registry folder: %w", err)
+	}
+	return os.Create(filepath.Join(dir, name+".log"))
+}
+
+// RemoveLog removes what CreateLog made, if it is there.
+func RemoveLog(name string) error {
+	dir, err := folder()
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(dir, name+".log")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove log: %w", err)
+	}
+	return nil
 }
 
 // folder is in the user's runtime folder, which a reboot empties as it should,
