@@ -60,14 +60,23 @@ func (p *Process) tailBlock() string {
 
 func (c *Cluster) waitForAPIServer(ctx context.Context) error {
 	etcd, server := c.Etcd(), c.APIServer()
-	return poll(ctx, "kube-apiserver", server, func(ctx context.Context) error {
-		if !etcd.Running() {
-			_ = server.Kill()
-			return etcd.failure()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-etcd.done:
+			cancel(etcd.failure())
+		case <-ctx.Done():
 		}
+	}()
+	err := poll(ctx, "kube-apiserver", server, func(ctx context.Context) error {
 		_, err := c.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err
 	})
+	if err != nil && !etcd.Running() {
+		return etcd.failure() // the cause, of which the server's words are a consequence
+	}
+	return err
 }
 
 func (c *Cluster) waitForNodes(ctx context.Context, names []string) error {

@@ -48,7 +48,7 @@ type Identity struct {
 // identify returns the identity of a process; the Birth of one that has ended is 0.
 func identify(pid int) Identity {
 	stat, err := readStat(pid)
-	if err != nil {
+	if err != nil || stat.dead {
 		return Identity{PID: pid}
 	}
 	return Identity{PID: pid, Birth: stat.birth}

@@ -93,6 +93,9 @@ type stat struct {
 	// birth is the start time in clock ticks since boot. With the process id it
 	// names a process for good, as ids are used again.
 	birth int64
+	// dead means that only the entry in the process table is left, for a parent
+	// that has not asked how the process ended.
+	dead bool
 }
 
 func readStat(pid int) (stat, error) {
@@ -103,7 +106,7 @@ func readStat(pid int) (stat, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads fields 14 (utime), 15 (stime) and 22 (starttime) of proc(5).
+// parseStat reads fields 3 (state), 14 (utime), 15 (stime) and 22 (starttime) of proc(5).
 // The second field is the program's name in brackets and may hold anything, so
 // counting starts after the last bracket.
 func parseStat(text string) (stat, error) {
@@ -121,7 +124,7 @@ func parseStat(text string) (stat, error) {
 		numbers[i] = n
 	}
 	ticks := time.Duration(numbers[0] + numbers[1])
-	return stat{cpu: ticks * time.Second / clockTicks, birth: numbers[2]}, nil
+	return stat{cpu: ticks * time.Second / clockTicks, birth: numbers[2], dead: fields[0] == "Z" || fields[0] == "X"}, nil
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
