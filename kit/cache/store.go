@@ -91,6 +91,11 @@ func (s Store[P]) Count(ix Index[P], value string) int {
 	return len(keys)
 }
 
+// Values returns the values of an index under which objects are filed, in no order.
+func (s Store[P]) Values(ix Index[P]) []string {
+	return s.informer.shared.GetIndexer().ListIndexFuncValues(ix.Name)
+}
+
 // Len returns the number of cached objects.
 func (s Store[P]) Len() int { return s.informer.Len() }
 

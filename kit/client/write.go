@@ -176,3 +176,11 @@ func unknownOutcome(err error) bool {
 	}
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
 }
+
+// IgnoreConflict returns nil for a Conflict error, as a failed precondition is, and any other error as it is.
+func IgnoreConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -36,3 +36,25 @@ func PodsByNode() cache.Index[*corev1.Pod] {
 		return []string{p.Spec.NodeName}
 	}}
 }
+
+// Values of PodsByEnd.
+const (
+	Terminal    = "terminal"    // the pod has succeeded or failed
+	Terminating = "terminating" // the pod has been deleted and has not gone yet
+)
+
+// PodsByEnd files pods that have ended or are going away; most pods of a cluster are under neither value.
+func PodsByEnd() cache.Index[*corev1.Pod] {
+	return cache.Index[*corev1.Pod]{Name: "end", Keys: func(p *corev1.Pod) []string {
+		var under []string
+		switch p.Status.Phase {
+		case corev1.PodPending, corev1.PodRunning, corev1.PodUnknown:
+		default:
+			under = append(under, Terminal)
+		}
+		if p.DeletionTimestamp != nil {
+			under = append(under, Terminating)
+		}
+		return under
+	}}
+}

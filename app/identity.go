@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"golang.org/x/sync/singleflight"
+)
+
+const (
+	// identityNamespace holds the service accounts of the controllers.
+	identityNamespace = metav1.NamespaceSystem
+	// tokenLifetime is asked for; the server may answer with another.
+	tokenLifetime = time.Hour
+	// tokenTimeout bounds one request for a token.
+	tokenTimeout = 30 * time.Second
+)
+
+// identity is a service account that requests are made as. It asks the server for a token when it first needs one,
+// renews it in the background when a fifth of its life is left, and replaces it when the server refuses it.
+type identity struct {
+	account string
+	core    typedcorev1.CoreV1Interface
+	flight  singleflight.Group
+
+	mu    sync.Mutex // guards token
+	token token
+}
+
+type token struct {
+	value   string
+	renew   time.Time // from then on it should be replaced
+	expires time.Time
+}
+
+// wrap returns a transport that authenticates as the service account.
+func (i *identity) wrap(next http.RoundTripper) http.RoundTripper { return &identityTransport{i, next} }
+
+// current returns a usable token, fetching one if there is none.
+func (i *identity) current(ctx context.Context) (string, error) {
+	i.mu.Lock()
+	t := i.token
+	i.mu.Unlock()
+	now := time.Now()
+	switch {
+	case now.Before(t.renew):
+		return t.value, nil
+	case now.Before(t.expires):
+		i.flight.DoChan("", i.fetch) // renewed while the old one still serves
+		return t.value, nil
+	}
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case r := <-i.flight.DoChan("", i.fetch):
+		if r.Err != nil {
+			return "", fmt.Errorf("get a token for service account %s/%s: %w", identityNamespace, i.account, r.Err)
+		}
+		return r.Val.(string), nil
+	}
+}
+
+// drop forgets a token that the server refused, unless it has been replaced already.
+func (i *identity) drop(refused string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.token.value == refused {
+		i.token = token{}
+	}
+}
+
+// fetch asks for a token and creates the service account if it is missing. It has a context of its own, since callers
+// that gave up must not take the answer from the others.
+func (i *identity) fetch() (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
+	defer cancel()
+	seconds := int64(tokenLifetime / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	accounts := i.core.ServiceAccounts(identityNamespace)
+	answer, err := accounts.CreateToken(ctx, i.account, request, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: identityNamespace, Name: i.account}}
+		if _, err := accounts.Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create the service account: %w", err)
+		}
+		answer, err = accounts.CreateToken(ctx, i.account, request, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	life := answer.Status.ExpirationTimestamp.Sub(now)
+	// Jitter keeps the identities, which all start together, from renewing together.
+	renew := now.Add(time.Duration(float64(life) * (0.7 + 0.1*rand.Float64())))
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.token = token{value: answer.Status.Token, renew: renew, expires: answer.Status.ExpirationTimestamp.Time}
+	return i.token.value, nil
+}
+
+type identityTransport struct {
+	*identity
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *identityTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	value, err := t.current(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(withToken(r, value))
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || r.Body != nil && r.GetBody == nil {
+		return resp, err
+	}
+	// The token was refused before its time: the account was made anew, or the server's keys were changed.
+	t.drop(value)
+	fresh, ferr := t.current(r.Context())
+	if ferr != nil || fresh == value {
+		return resp, nil
+	}
+	again := withToken(r, fresh)
+	if r.Body != nil {
+		if again.Body, err = r.GetBody(); err != nil {
+			return resp, nil
+		}
+	}
+	_ = resp.Body.Close()
+	return t.next.RoundTrip(again)
+}
+
+func withToken(r *http.Request, value string) *http.Request {
+	c := r.Clone(r.Context())
+	c.Header.Set("Authorization", "Bearer "+value)
+	return c
+}

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+const (
+	waitPoll  = 250 * time.Millisecond
+	waitSay   = 5 * time.Second
+	waitTries = 15 * time.Second // how long a refusal may be the server still setting up its own roles
+)
+
+// waitForServer returns once the API server answers requests under the process's own identity. The server may come up
+// after this process, so a missing one is waited for, with a line in the log every few seconds; what no waiting can
+// mend (a certificate that does not verify, credentials that are refused) is an error.
+func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) error {
+	quick := rest.CopyConfig(config)
+	quick.Timeout = 10 * time.Second
+	d, err := discovery.NewDiscoveryClientForConfig(quick)
+	if err != nil {
+		return fmt.Errorf("client for %s: %w", config.Host, err)
+	}
+	start, said := time.Now(), time.Now()
+	for {
+		err := d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+		if err == nil {
+			_, err = d.RESTClient().Get().AbsPath("/api/v1/namespaces/" + metav1.NamespaceSystem).DoRaw(ctx)
+		}
+		if err == nil || apierrors.IsNotFound(err) {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if fatal := hopeless(err, time.Since(start)); fatal != nil {
+			return fmt.Errorf("API server %s: %w", config.Host, fatal)
+		}
+		if time.Since(said) >= waitSay {
+			said = time.Now()
+			log.Info("Waiting for the API server", "server", config.Host, "since", start.Format(time.RFC3339), "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waitPoll):
+		}
+	}
+}
+
+// hopeless explains an error that no waiting can mend, and returns nil for any other.
+func hopeless(err error, waited time.Duration) error {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority):
+		return fmt.Errorf("its certificate is not signed by the CA in the kubeconfig (certificate-authority): %w", err)
+	case errors.As(err, &host):
+		return fmt.Errorf("its certificate is not valid for the name in the kubeconfig (server): %w", err)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("its certificate is not valid now: %w", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("it does not accept the credentials in the kubeconfig: %w", err)
+	case apierrors.IsForbidden(err) && waited > waitTries:
+		return fmt.Errorf("the user in the kubeconfig lacks permissions; it needs those of system:kube-controller-manager: %w", err)
+	}
+	return nil
+}
