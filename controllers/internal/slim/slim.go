@@ -1,0 +1,74 @@
+package slim
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// Transforms returns what to drop, per kind.
+func Transforms() map[schema.GroupVersionKind]cache.Transform {
+	return map[schema.GroupVersionKind]cache.Transform{
+		corev1.SchemeGroupVersion.WithKind("Pod"):  pod,
+		corev1.SchemeGroupVersion.WithKind("Node"): node,
+	}
+}
+
+// pod keeps of a pod's containers what tells ports, resources and restarts, and of its volumes the claims. Everything
+// that only a kubelet reads goes.
+func pod(o client.Object) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	delete(p.Annotations, corev1.LastAppliedConfigAnnotation)
+	s := &p.Spec
+	for i := range s.Containers {
+		s.Containers[i] = container(s.Containers[i])
+	}
+	for i := range s.InitContainers {
+		s.InitContainers[i] = container(s.InitContainers[i])
+	}
+	for i := range s.EphemeralContainers {
+		s.EphemeralContainers[i] = corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: s.EphemeralContainers[i].Name},
+		}
+	}
+	volumes := s.Volumes[:0]
+	for _, v := range s.Volumes {
+		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+			volumes = append(volumes, v)
+		}
+	}
+	s.Volumes = volumes
+	if len(volumes) == 0 {
+		s.Volumes = nil
+	}
+	s.SecurityContext, s.DNSConfig, s.ImagePullSecrets, s.HostAliases, s.EnableServiceLinks = nil, nil, nil, nil, nil
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			status(&list[i])
+		}
+	}
+	p.Status.HostIPs = nil
+}
+
+func container(c corev1.Container) corev1.Container {
+	return corev1.Container{Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules}
+}
+
+func status(s *corev1.ContainerStatus) {
+	s.Image, s.ImageID, s.ContainerID = "", "", ""
+	s.AllocatedResources, s.Resources, s.VolumeMounts, s.User, s.AllocatedResourcesStatus = nil, nil, nil, nil, nil
+	s.LastTerminationState = corev1.ContainerState{}
+}
+
+// node drops the list of images, which is most of a Node.
+func node(o client.Object) {
+	if n, ok := o.(*corev1.Node); ok {
+		n.Status.Images = nil
+		delete(n.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+}
