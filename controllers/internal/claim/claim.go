@@ -1,0 +1,143 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+// patchesAtOnce bounds the adoptions and releases of one owner that are under way at the same time.
+const patchesAtOnce = 16
+
+// Claimer claims objects for one owner. It serves one pass: the live look at the owner is made at most once per Claim.
+type Claimer[P client.Object] struct {
+	// Owner controls the claimed objects. Required.
+	Owner metav1.Object
+	// Kind is the owner's kind, as owner references name it. Required.
+	Kind schema.GroupVersionKind
+	// Selector matches the labels of the objects that the owner wants. Required.
+	Selector labels.Selector
+	// Filter further narrows what the owner wants; nil wants all that Selector matches.
+	Filter func(P) bool
+	// Recheck returns an error if the owner may not adopt; it is called once before the first adoption. See Live.
+	Recheck func(ctx context.Context) error
+	// Patch writes to an object. Required. See Patches.
+	Patch func(ctx context.Context, obj P, p client.Patch) error
+	// Finalizers are added to what is adopted and taken from what is released.
+	Finalizers []string
+}
+
+// verdict is what is to happen to one object.
+type verdict int
+
+const (
+	leave verdict = iota
+	keep
+	adopt
+	release
+)
+
+// Claim returns, in their order, the objects that the owner controls once the adoptions and releases that are due have
+// been made. Where some of these fail it returns the others' result and the errors; the pass has to be repeated then.
+// An object that has gone meanwhile is left out without an error. A deleted owner only keeps what it has.
+func (c *Claimer[P]) Claim(ctx context.Context, objs []P) ([]P, error) {
+	var adopts, releases, claimed []P
+	for _, obj := range objs {
+		switch c.judge(obj) {
+		case keep:
+			if claimed == nil {
+				claimed = make([]P, 0, len(objs))
+			}
+			claimed = append(claimed, obj)
+		case adopt:
+			adopts = append(adopts, obj)
+		case release:
+			releases = append(releases, obj)
+		}
+	}
+	if adopts == nil && releases == nil {
+		return claimed, nil
+	}
+	releaseErr := c.release(ctx, releases)
+	adopted, adoptErr := c.adopt(ctx, adopts)
+	return append(claimed, adopted...), errors.Join(releaseErr, adoptErr)
+}
+
+// judge decides what is to happen to an object, from the cached state alone.
+func (c *Claimer[P]) judge(obj P) verdict {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	if ref != nil && ref.UID != c.Owner.GetUID() {
+		return leave
+	}
+	wanted, going := c.wants(obj), c.Owner.GetDeletionTimestamp() != nil
+	switch {
+	case ref != nil && wanted:
+		return keep
+	case ref != nil && !going:
+		return release
+	case ref != nil, !wanted, going, obj.GetDeletionTimestamp() != nil:
+		return leave
+	case c.Owner.GetNamespace() != "" && c.Owner.GetNamespace() != obj.GetNamespace():
+		return leave
+	}
+	return adopt
+}
+
+func (c *Claimer[P]) wants(obj P) bool {
+	return c.Selector.Matches(labels.Set(obj.GetLabels())) && (c.Filter == nil || c.Filter(obj))
+}
+
+// adopt makes the owner the controller of the objects and returns those that it got. The server refuses where another
+// owner was faster.
+func (c *Claimer[P]) adopt(ctx context.Context, objs []P) ([]P, error) {
+	if len(objs) == 0 {
+		return nil, nil
+	}
+	if c.Recheck != nil {
+		if err := c.Recheck(ctx); err != nil {
+			return nil, fmt.Errorf("adopt %d objects, the first of them %s: %w", len(objs), klog.KObj(objs[0]), err)
+		}
+	}
+	got := make([]bool, len(objs))
+	err := kit.Batch(ctx, len(objs), patchesAtOnce, func(ctx context.Context, i int) error {
+		err := c.Patch(ctx, objs[i], adoption(c.Owner, c.Kind, objs[i].GetUID(), c.Finalizers))
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return fmt.Errorf("adopt %s: %w", klog.KObj(objs[i]), err)
+		}
+		got[i] = true
+		return nil
+	})
+	adopted := objs[:0]
+	for i, obj := range objs {
+		if got[i] {
+			adopted = append(adopted, obj)
+		}
+	}
+	return adopted, err
+}
+
+// release takes the owner out of the objects' references. An object that is gone, or no longer the one that the cache
+// showed, has nothing to release: the server answers NotFound, or Invalid as the UID in the patch cannot change.
+func (c *Claimer[P]) release(ctx context.Context, objs []P) error {
+	return kit.Batch(ctx, len(objs), patchesAtOnce, func(ctx context.Context, i int) error {
+		klog.FromContext(ctx).V(2).Info("Releasing an object that the selector matches no longer",
+			"object", klog.KObj(objs[i]), "owner", klog.KObj(c.Owner), "kind", c.Kind.Kind)
+		err := c.Patch(ctx, objs[i], Release(objs[i].GetUID(), c.Owner.GetUID(), c.Finalizers...))
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+			return nil
+		}
+		return fmt.Errorf("release %s: %w", klog.KObj(objs[i]), err)
+	})
+}

@@ -1,0 +1,75 @@
+package podctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+// Reasons of the events about pods, published on their owner.
+const (
+	ReasonCreated      = "SuccessfulCreate"
+	ReasonCreateFailed = "FailedCreate"
+	ReasonDeleted      = "SuccessfulDelete"
+	ReasonDeleteFailed = "FailedDelete"
+)
+
+// errNoLabels is for a template that the API's validation should have refused: its pods would match no selector, and
+// the owner would create pods for ever.
+var errNoLabels = errors.New("unable to create pods, no labels")
+
+// Control creates and deletes pods for owners and tells of it in events.
+type Control struct {
+	// Client writes to the server.
+	Client *client.Client
+	// Recorder publishes the events.
+	Recorder record.EventRecorder
+}
+
+// Create creates a pod for its owner and returns it as stored. The error is the server's, unwrapped: it stands in
+// conditions that users read. A refusal because the namespace is being deleted is no event.
+func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Pod) (*corev1.Pod, error) {
+	if len(pod.Labels) == 0 {
+		return nil, errNoLabels
+	}
+	made, err := client.Create(ctx, c.Client, pod)
+	if err != nil {
+		if !NamespaceGoing(err) {
+			c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonCreateFailed, "Error creating: %v", err)
+		}
+		return nil, err
+	}
+	klog.FromContext(ctx).V(4).Info("Created a pod", "pod", klog.KObj(made), "owner", klog.KObj(owner))
+	c.Recorder.Eventf(owner, corev1.EventTypeNormal, ReasonCreated, "Created pod: %v", made.Name)
+	return made, nil
+}
+
+// Delete deletes a pod of an owner. A pod that is gone already is a NotFound error, and one that another pod of the same
+// name has replaced is a conflict; neither is an event, and the caller decides whether it matters.
+func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Pod) error {
+	log := klog.FromContext(ctx)
+	log.V(2).Info("Deleting a pod", "pod", klog.KObj(pod), "owner", klog.KObj(owner))
+	err := client.Delete(ctx, c.Client, pod, client.IfUID(pod.UID))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		log.V(4).Info("The pod is gone already", "pod", klog.KObj(pod), "answer", err)
+		return err
+	case err != nil:
+		c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonDeleteFailed, "Error deleting: %v", err)
+		return fmt.Errorf("unable to delete pods: %w", err)
+	}
+	c.Recorder.Eventf(owner, corev1.EventTypeNormal, ReasonDeleted, "Deleted pod: %v", pod.Name)
+	return nil
+}
+
+// NamespaceGoing reports whether the server refused a create because the namespace is being deleted.
+func NamespaceGoing(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
