@@ -31,8 +31,18 @@ const (
 // String returns the form as the debug pages show it.
 func (f Form) String() string { return [...]string{"structured", "unstructured", "metadata-only"}[f] }
 
-// Transform drops fields from an object before it is stored. It owns the object.
-type Transform func(client.Object)
+// Slimming says what of a kind is not kept. A slimmed object is never updated whole, since that would erase on the
+// server what is missing here.
+type Slimming struct {
+	// Drop removes fields from an object before it is stored. It owns the object.
+	Drop func(client.Object)
+	// Whole picks, by what no Drop removes, objects that are kept whole and may be updated; nil picks none.
+	Whole func(client.Object) bool
+}
+
+func (s Slimming) applies(obj client.Object) bool {
+	return s.Drop != nil && (s.Whole == nil || !s.Whole(obj))
+}
 
 // Options configures New.
 type Options struct {
@@ -40,9 +50,8 @@ type Options struct {
 	Client *client.Client
 	// Namespace restricts the cache to one namespace; empty means all.
 	Namespace string
-	// Slim holds, per kind, what to drop beside managed fields. A kind with an entry counts as slimmed: updating it
-	// whole is refused. It applies to the structured form.
-	Slim map[schema.GroupVersionKind]Transform
+	// Slim holds, per kind, what to drop beside managed fields. It applies to the structured form.
+	Slim map[schema.GroupVersionKind]Slimming
 	// Resync is the period after which handlers see every object again; 0 means never.
 	Resync time.Duration
 	// Log receives watch errors.
@@ -171,9 +180,8 @@ func (c *Cache) ListCached(gvk schema.GroupVersionKind, namespace string) ([]cli
 }
 
 // Slimmed implements client.CacheReader.
-func (c *Cache) Slimmed(gvk schema.GroupVersionKind) bool {
-	_, ok := c.o.Slim[gvk]
-	return ok && c.Existing(gvk, Structured) != nil
+func (c *Cache) Slimmed(gvk schema.GroupVersionKind, obj client.Object) bool {
+	return c.o.Slim[gvk].applies(obj) && c.Existing(gvk, Structured) != nil
 }
 
 func (c *Cache) lookup(gvk schema.GroupVersionKind, form Form) *Informer {
@@ -223,7 +231,7 @@ func (c *Cache) run(i *Informer) {
 }
 
 func (c *Cache) transform(gvk schema.GroupVersionKind, form Form) toolscache.TransformFunc {
-	var slim Transform
+	var slim Slimming
 	if form == Structured {
 		slim = c.o.Slim[gvk]
 	}
@@ -238,8 +246,8 @@ func (c *Cache) transform(gvk schema.GroupVersionKind, form Form) toolscache.Tra
 		if m, ok := in.(*metav1.PartialObjectMetadata); ok {
 			m.SetGroupVersionKind(gvk)
 		}
-		if slim != nil {
-			slim(obj)
+		if slim.applies(obj) {
+			slim.Drop(obj)
 		}
 		return obj, nil
 	}

@@ -34,8 +34,8 @@ func KeyOf(o metav1.Object) Key { return Key{Namespace: o.GetNamespace(), Name: 
 type CacheReader interface {
 	GetCached(gvk schema.GroupVersionKind, key Key) (obj Object, ok bool, err error)
 	ListCached(gvk schema.GroupVersionKind, namespace string) (objs []Object, ok bool, err error)
-	// Slimmed reports whether cached objects of this kind lack fields, so that writing one back would lose them.
-	Slimmed(gvk schema.GroupVersionKind) bool
+	// Slimmed reports whether an object from the cache lacks fields, so that writing it back would lose them.
+	Slimmed(gvk schema.GroupVersionKind, obj Object) bool
 }
 
 // Options configures New.
@@ -52,7 +52,6 @@ type Options struct {
 type Client struct {
 	kinds  *kinds
 	cache  CacheReader // nil: reads go to the server
-	guard  CacheReader // refuses updates of slimmed kinds; survives Live
 	dryRun bool
 }
 
@@ -68,11 +67,12 @@ func New(config *rest.Config, o Options) (*Client, error) {
 // WithCache returns a client that reads cached kinds from r.
 func (c *Client) WithCache(r CacheReader) *Client {
 	d := *c
-	d.cache, d.guard = r, r
+	d.cache = r
 	return &d
 }
 
-// Live returns a client whose reads go to the server.
+// Live returns a client whose reads go to the server. It also updates objects of kinds that the cache slims: give it
+// only what it has read itself.
 func (c *Client) Live() *Client {
 	d := *c
 	d.cache = nil

@@ -54,8 +54,8 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	if err != nil {
 		return nil, fmt.Errorf("update %s: %w", KeyOf(obj), err)
 	}
-	if c.guard != nil && c.guard.Slimmed(r.gvk) && call.subresource == "" {
-		return nil, fmt.Errorf("update %s %s: cached objects of this kind lack fields that an update would erase; use a patch", r.gvk.Kind, KeyOf(obj))
+	if c.cache != nil && call.subresource == "" && c.cache.Slimmed(r.gvk, obj) {
+		return nil, fmt.Errorf("update %s %s: the cached object lacks fields that an update would erase; use a patch, or read it live", r.gvk.Kind, KeyOf(obj))
 	}
 	req := r.rest.Put().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName())
 	if call.subresource != "" {

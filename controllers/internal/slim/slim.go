@@ -8,11 +8,14 @@ import (
 	"orrery/kit/client"
 )
 
-// Transforms returns what to drop, per kind.
-func Transforms() map[schema.GroupVersionKind]cache.Transform {
-	return map[schema.GroupVersionKind]cache.Transform{
-		corev1.SchemeGroupVersion.WithKind("Pod"):  pod,
-		corev1.SchemeGroupVersion.WithKind("Node"): node,
+// Kinds returns what to drop, per kind.
+func Kinds() map[schema.GroupVersionKind]cache.Slimming {
+	v1 := corev1.SchemeGroupVersion
+	return map[schema.GroupVersionKind]cache.Slimming{
+		v1.WithKind("Pod"):       {Drop: pod},
+		v1.WithKind("Node"):      {Drop: node},
+		v1.WithKind("ConfigMap"): {Drop: configMap, Whole: publishedCA},
+		v1.WithKind("Secret"):    {Drop: secret, Whole: tokenSecret},
 	}
 }
 
@@ -70,5 +73,27 @@ func node(o client.Object) {
 	if n, ok := o.(*corev1.Node); ok {
 		n.Status.Images = nil
 		delete(n.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+}
+
+// publishedCA picks the one config map of a namespace whose content a controller looks after.
+func publishedCA(o client.Object) bool { return o.GetName() == "kube-root-ca.crt" }
+
+func configMap(o client.Object) {
+	if c, ok := o.(*corev1.ConfigMap); ok {
+		c.Data, c.BinaryData, c.Annotations = nil, nil, nil
+	}
+}
+
+// tokenSecret picks the secrets whose content a controller fills in.
+func tokenSecret(o client.Object) bool {
+	s, ok := o.(*corev1.Secret)
+	return ok && s.Type == corev1.SecretTypeServiceAccountToken
+}
+
+// secret keeps no secret data in this process that it has no use for.
+func secret(o client.Object) {
+	if s, ok := o.(*corev1.Secret); ok {
+		s.Data, s.StringData, s.Annotations = nil, nil, nil
 	}
 }
