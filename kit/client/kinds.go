@@ -42,6 +42,35 @@ type resource struct {
 	gvk        schema.GroupVersionKind
 	gvr        schema.GroupVersionResource
 	namespaced bool
+	form       form
+}
+
+// Accept headers that make the server answer metadata only: objects, events and collections have different types.
+const (
+	acceptMetadata     = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	acceptMetadataList = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+)
+
+// begin returns a request to the resource, for one object or its events.
+func (r *resource) begin(verb *rest.Request, namespace string, namespaced bool) *rest.Request {
+	if r.form == metadataOnly {
+		verb = verb.SetHeader("Accept", acceptMetadata)
+	}
+	return verb.NamespaceIfScoped(namespace, namespaced).Resource(r.gvr.Resource)
+}
+
+// list returns a request for a collection; an empty namespace means all.
+func (r *resource) list(namespace string) *rest.Request {
+	req := r.begin(r.rest.Get(), namespace, r.namespaced && namespace != "")
+	if r.form == metadataOnly {
+		req = req.SetHeader("Accept", acceptMetadataList)
+	}
+	return req
+}
+
+// one returns a request for one object.
+func (r *resource) one(verb *rest.Request, key Key) *rest.Request {
+	return r.begin(verb, key.Namespace, r.namespaced).Name(key.Name)
 }
 
 type resourceID struct {
@@ -120,7 +149,7 @@ func (k *kinds) resourceFor(gvk schema.GroupVersionKind, f form) (*resource, err
 	if err != nil {
 		return nil, err
 	}
-	r = &resource{rest: c, gvk: gvk, gvr: m.Resource, namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace}
+	r = &resource{rest: c, gvk: gvk, gvr: m.Resource, namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace, form: f}
 	k.mu.Lock()
 	k.resources[id] = r
 	k.mu.Unlock()

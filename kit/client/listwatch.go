@@ -21,20 +21,17 @@ func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, 
 	if err != nil {
 		return nil, schema.GroupVersionResource{}, err
 	}
-	scoped := r.namespaced && namespace != ""
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := c.newList(one, gvk)
 			if err != nil {
 				return nil, err
 			}
-			err = r.rest.Get().NamespaceIfScoped(namespace, scoped).Resource(r.gvr.Resource).
-				VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
-			return list, err
+			return list, r.list(namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
-			return r.rest.Get().NamespaceIfScoped(namespace, scoped).Resource(r.gvr.Resource).
+			return r.begin(r.rest.Get(), namespace, r.namespaced && namespace != "").
 				VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
 		},
 	}

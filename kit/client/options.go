@@ -30,7 +30,8 @@ func newCall(opts []Option) call {
 	return c
 }
 
-// Kind names the kind to read, for unstructured and metadata-only objects.
+// Kind names the kind to read, for unstructured and metadata-only objects, or the parent of a subresource whose objects
+// are of another kind.
 func Kind(gvk schema.GroupVersionKind) Option { return func(c *call) { c.gvk = gvk } }
 
 // Subresource directs the call to a subresource such as "status", "scale" or "finalize".

@@ -14,16 +14,16 @@ import (
 
 const pageSize = 500
 
-// Get reads one object, from the cache where the client has one for the kind (then the object is shared and
-// read-only), else from the server. Unstructured and metadata-only reads need the Kind option. The error is the
-// server's, or a NotFound of the same form from the cache.
+// Get reads one object, from the cache where the client has one for the type (then the object is shared and
+// read-only), else from the server. Unstructured and metadata-only reads need the Kind option and go to the server.
+// The error is the server's, or a NotFound of the same form from the cache.
 func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Option) (P, error) {
 	call, into := newCall(opts), P(new(T))
 	gvk, err := c.readGVK(into, call)
 	if err != nil {
 		return nil, err
 	}
-	if c.cache != nil && call.subresource == "" {
+	if c.cache != nil && call.subresource == "" && formOf(into) == structured {
 		if obj, ok, err := c.cache.GetCached(gvk, key); err != nil {
 			return nil, err
 		} else if p, same := obj.(P); ok && same {
@@ -34,7 +34,7 @@ func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Optio
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", gvk.Kind, key, err)
 	}
-	req := r.rest.Get().NamespaceIfScoped(key.Namespace, r.namespaced).Resource(r.gvr.Resource).Name(key.Name)
+	req := r.one(r.rest.Get(), key)
 	if call.subresource != "" {
 		req = req.SubResource(call.subresource)
 	}
@@ -48,15 +48,15 @@ func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Optio
 	return into, nil
 }
 
-// List reads all objects that the options select, in pages, from the cache where the client has one for the kind and
-// no field selector is given, else from the server.
+// List reads all objects that the options select, from the cache where the client has one for the type and no field
+// selector is given, else from the server, in pages. Unstructured and metadata-only reads go to the server.
 func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P, error) {
 	call, one := newCall(opts), P(new(T))
 	gvk, err := c.readGVK(one, call)
 	if err != nil {
 		return nil, err
 	}
-	if c.cache != nil && call.fields == "" {
+	if c.cache != nil && call.fields == "" && formOf(one) == structured {
 		if objs, ok, err := c.cache.ListCached(gvk, call.namespace); err != nil {
 			return nil, err
 		} else if ok {
@@ -77,8 +77,7 @@ func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P,
 		if err != nil {
 			return nil, err
 		}
-		err = r.rest.Get().NamespaceIfScoped(call.namespace, r.namespaced && call.namespace != "").
-			Resource(r.gvr.Resource).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx).Into(list)
+		err = r.list(call.namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx).Into(list)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +102,8 @@ func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P,
 }
 
 func (c *Client) readGVK(obj Object, call call) (schema.GroupVersionKind, error) {
-	if formOf(obj) == structured {
+	parent := call.subresource != "" && call.gvk.Kind != ""
+	if formOf(obj) == structured && !parent {
 		return c.kinds.gvkFor(obj)
 	}
 	if call.gvk.Kind == "" {

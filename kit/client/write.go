@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,15 +33,19 @@ func JSONPatch(data []byte) Patch { return Patch{types.JSONPatchType, data} }
 func ApplyPatch(data []byte) Patch { return Patch{types.ApplyYAMLPatchType, data} }
 
 // Create stores a new object and returns it as stored. With the Subresource option the object is posted there, to the
-// parent of the same namespace and name.
+// parent of the same namespace and name; the Kind option names the parent's kind where it is not that of the object, as
+// for an eviction of a pod or a token of a service account.
 func Create[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
 	call := newCall(opts)
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(obj, call)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", KeyOf(obj), err)
 	}
-	req := r.rest.Post().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).
-		VersionedParams(&metav1.CreateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
+	req := r.begin(r.rest.Post(), obj.GetNamespace(), r.namespaced)
+	if call.subresource != "" {
+		req = req.Name(obj.GetName()).SubResource(call.subresource)
+	}
+	req = req.VersionedParams(&metav1.CreateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
 	out := P(new(T))
 	return out, c.do(ctx, r, obj, req, out)
 }
@@ -50,14 +55,14 @@ func Create[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 // form lacks fields is refused: patch it instead.
 func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
 	call := newCall(opts)
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(obj, call)
 	if err != nil {
 		return nil, fmt.Errorf("update %s: %w", KeyOf(obj), err)
 	}
 	if c.cache != nil && call.subresource == "" && c.cache.Slimmed(r.gvk, obj) {
 		return nil, fmt.Errorf("update %s %s: the cached object lacks fields that an update would erase; use a patch, or read it live", r.gvk.Kind, KeyOf(obj))
 	}
-	req := r.rest.Put().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName())
+	req := r.one(r.rest.Put(), KeyOf(obj))
 	if call.subresource != "" {
 		req = req.SubResource(call.subresource)
 	}
@@ -68,18 +73,18 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 
 // UpdateStatus replaces the status of an object and returns it as stored.
 func UpdateStatus[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
-	return Update[T](ctx, c, obj, append(opts, Status)...)
+	return Update[T](ctx, c, obj, append(slices.Clip(opts), Status)...)
 }
 
 // PatchObject changes an object, or with the Status or Subresource option that part of it, and returns it as stored.
 // Only the kind, namespace, name and UID of obj are read.
 func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch, opts ...Option) (P, error) {
 	call := newCall(opts)
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(obj, call)
 	if err != nil {
 		return nil, fmt.Errorf("patch %s: %w", KeyOf(obj), err)
 	}
-	req := r.rest.Patch(p.Type).NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName())
+	req := r.one(r.rest.Patch(p.Type), KeyOf(obj))
 	if call.subresource != "" {
 		req = req.SubResource(call.subresource)
 	}
@@ -93,13 +98,12 @@ func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch
 // the same name is not hit.
 func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	call := newCall(opts)
-	r, err := c.resourceOf(obj)
+	r, err := c.resourceOf(obj, call)
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", KeyOf(obj), err)
 	}
 	call.del.DryRun = c.dry()
-	err = r.rest.Delete().NamespaceIfScoped(obj.GetNamespace(), r.namespaced).Resource(r.gvr.Resource).Name(obj.GetName()).
-		Body(&call.del).Do(ctx).Error()
+	err = r.one(r.rest.Delete(), KeyOf(obj)).Body(&call.del).Do(ctx).Error()
 	if err != nil && !unknownOutcome(err) {
 		return err
 	}
@@ -122,7 +126,7 @@ func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) 
 	}
 	call.del.DryRun = c.dry()
 	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields}
-	return r.rest.Delete().NamespaceIfScoped(call.namespace, r.namespaced && call.namespace != "").Resource(r.gvr.Resource).
+	return r.begin(r.rest.Delete(), call.namespace, r.namespaced && call.namespace != "").
 		VersionedParams(lo, metav1.ParameterCodec).Body(&call.del).Do(ctx).Error()
 }
 
@@ -134,10 +138,15 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
-func (c *Client) resourceOf(obj Object) (*resource, error) {
+// resourceOf returns where an object is written: the resource of its kind, or of the kind that the call names as the
+// parent of a subresource.
+func (c *Client) resourceOf(obj Object, call call) (*resource, error) {
 	gvk, err := c.kinds.gvkFor(obj)
 	if err != nil {
 		return nil, err
+	}
+	if call.subresource != "" && call.gvk.Kind != "" {
+		gvk = call.gvk
 	}
 	return c.kinds.resourceFor(gvk, formOf(obj))
 }
