@@ -90,7 +90,9 @@ func (c *clusterSettings) lookup(ctx context.Context, timeout time.Duration) err
 // lookupInterval is both the pace of asking and that of saying so.
 const lookupInterval = 2 * time.Second
 
-// apply puts settings to use. One that is missing or broken leaves its last value in force.
+// apply puts settings to use. Certificate authorities that are missing or broken leave
+// the last ones in force, and so do header lists that are broken; lists that are missing
+// are empty, which trusts nobody as there is no header for a user name then.
 func (c *clusterSettings) apply(settings *corev1.ConfigMap) error {
 	var errs []error
 	changed := false
