@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -40,6 +41,8 @@ type Descriptor struct {
 	Validate func() []error
 	// RBAC lists the calls the controller makes. Tests reject others and compare the list with the bootstrap roles.
 	RBAC []rbacv1.PolicyRule
+	// Pages are further debug pages by name, served below that of the controller; nil if it has none.
+	Pages map[string]http.Handler
 	// Init builds the controller.
 	Init InitFunc
 }
@@ -69,6 +72,8 @@ type ControllerContext struct {
 	Discovery discovery.DiscoveryInterface
 	// Available reports whether the server serves a resource, for controllers of optional APIs.
 	Available func(schema.GroupVersionResource) bool
+	// RootCA is the CA bundle of the process's own connection to the API server, in PEM form; empty if it has none.
+	RootCA []byte
 	// Metrics are the loop's own metrics.
 	Metrics *Metrics
 	// Register publishes a controller's own metrics. Nil publishes nothing.

@@ -45,6 +45,23 @@ func (s Source[K]) Named(name string) Source[K] {
 	return s
 }
 
+// WaitFor keeps the controller from its first reconcile until ready, which must be quick, reports true. Keys that arrive
+// before wait in the queue.
+func (s Source[K]) WaitFor(ready func() bool) Source[K] {
+	attach := s.attach
+	s.attach = func(cc ControllerContext, sink *sink[K]) (func() bool, error) {
+		if attach == nil {
+			return ready, nil
+		}
+		synced, err := attach(cc, sink)
+		if err != nil {
+			return nil, err
+		}
+		return func() bool { return synced() && ready() }, nil
+	}
+	return s
+}
+
 // For yields the keys of the objects of a kind as they change.
 func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
 	return watch[T](true, func(_ ControllerContext) (func(old, new P, add func(Key)), error) {
@@ -181,8 +198,8 @@ func passes[P client.Object](cc ControllerContext, filters []Filter[P], old, new
 // Observe calls h for every change that an informer reports, guarded: a panic is logged with the object and counted.
 // It serves engines that follow a changing set of kinds; other controllers use sources.
 func Observe(cc ControllerContext, i *cache.Informer, h cache.Handler) (*cache.Registration, error) {
-	return i.AddHandler(func(old, new client.Object, initial bool) {
-		err := Guard(func() error { h(old, new, initial); return nil })
+	return i.AddHandler(func(old, new client.Object, listed bool) {
+		err := Guard(func() error { h(old, new, listed); return nil })
 		if err != nil {
 			cc.panicked(err, "handler", old, new)
 		}

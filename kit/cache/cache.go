@@ -91,20 +91,32 @@ func (c *Cache) Start(ctx context.Context) {
 	}
 }
 
+// Started reports whether Start has been called. A controller that caches kinds of its own finding waits for it: by then
+// the others have said which kinds they need structured.
+func (c *Cache) Started() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx != nil
+}
+
 // Wait blocks until all informers have ended.
 func (c *Cache) Wait() { c.running.Wait() }
 
 // Informer returns the informer of a kind, made at the first call. A request for metadata of a kind that is already
 // cached structured gets that informer: its objects carry the same metadata.
 func (c *Cache) Informer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := c.lookup(gvk, form); i != nil {
+	if i := c.Existing(gvk, form); i != nil {
 		return i, nil
 	}
+	// Finding the resource of a kind may ask the server, which must not hold up readers.
 	i, err := c.newInformer(gvk, form)
 	if err != nil {
 		return nil, fmt.Errorf("cache %s: %w", gvk, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first := c.lookup(gvk, form); first != nil {
+		return first, nil
 	}
 	c.informers[informerID{gvk, form}] = i
 	if c.ctx != nil {
@@ -141,9 +153,13 @@ func (c *Cache) Remove(gvk schema.GroupVersionKind, form Form) {
 		delete(c.informers, informerID{gvk, form})
 	}
 	c.mu.Unlock()
-	if i != nil && form != Structured {
+	if form == Structured {
+		return
+	}
+	if i != nil && i.stop != nil {
 		i.stop()
 	}
+	c.o.Client.Forget(gvk)
 }
 
 // Informers returns all informers, sorted by kind.

@@ -26,8 +26,9 @@ type Informer struct {
 }
 
 // Handler receives the changes of a kind: old is nil for a create, new is nil for a delete.
-// initial is true for objects of the first list.
-type Handler func(old, new client.Object, initial bool)
+// listed is true where the change was not watched but learnt from a list: an object of the first list, or one that a
+// later list no longer holds. A list may be older than what was watched before it.
+type Handler func(old, new client.Object, listed bool)
 
 // Registration is a handler's place at an informer.
 type Registration struct {
@@ -87,14 +88,15 @@ func (i *Informer) Len() int { return len(i.shared.GetIndexer().ListKeys()) }
 // AddHandler calls h for every change, one after another. The caller guards h against panics.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
 	handle, err := i.shared.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(o any, initial bool) { h(nil, o.(client.Object), initial) },
+		AddFunc:    func(o any, listed bool) { h(nil, o.(client.Object), listed) },
 		UpdateFunc: func(old, new any) { h(old.(client.Object), new.(client.Object), false) },
 		DeleteFunc: func(o any) {
-			if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			t, listed := o.(toolscache.DeletedFinalStateUnknown)
+			if listed {
 				o = t.Obj
 			}
 			if obj, ok := o.(client.Object); ok {
-				h(obj, nil, false)
+				h(obj, nil, listed)
 			}
 		},
 	})

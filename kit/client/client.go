@@ -92,6 +92,10 @@ func (c *Client) Mapper() meta.RESTMapper { return c.kinds.mapper }
 // Scheme returns the mapping between Go types and kinds that this client uses.
 func (c *Client) Scheme() *runtime.Scheme { return c.kinds.scheme }
 
+// Forget drops what the client knows of a kind that has gone from the server: one of the same name that comes later may
+// live elsewhere.
+func (c *Client) Forget(gvk schema.GroupVersionKind) { c.kinds.forget(gvk) }
+
 // GVKFor returns the kind of an object: of its Go type, or, for unstructured and metadata-only objects, the one it names.
 func (c *Client) GVKFor(obj runtime.Object) (schema.GroupVersionKind, error) {
 	return c.kinds.gvkFor(obj)

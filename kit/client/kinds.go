@@ -156,6 +156,15 @@ func (k *kinds) resourceFor(gvk schema.GroupVersionKind, f form) (*resource, err
 	return r, nil
 }
 
+// forget drops what is known of where a kind lives.
+func (k *kinds) forget(gvk schema.GroupVersionKind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, f := range [...]form{structured, dynamicForm, metadataOnly} {
+		delete(k.resources, resourceID{gvk, f})
+	}
+}
+
 func (k *kinds) clientFor(id restID) (rest.Interface, error) {
 	k.mu.RLock()
 	c := k.clients[id]
