@@ -1,5 +1,15 @@
 package options
 
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	netutils "k8s.io/utils/net"
+)
+
 // Shared are the settings that several controllers read. Each has one flag.
 type Shared struct {
 	// RootCAFile is the CA bundle published to every namespace and written into token secrets; empty means none.
@@ -8,4 +18,135 @@ type Shared struct {
 	ServiceAccountKeyFile string
 	// ServiceAccountTokenSyncs is the number of service accounts and of token secrets handled at once.
 	ServiceAccountTokenSyncs int32
+	// GCIgnoredResources are never collected. They have no flag; the configuration file may name them.
+	GCIgnoredResources []schema.GroupResource
+	// Cloud says what the cluster's network looks like to controllers that hand out addresses and routes.
+	Cloud Cloud
+}
+
+// Cloud are the settings that upstream shares with cloud controller managers.
+type Cloud struct {
+	// Provider is empty or "external".
+	Provider string
+	// ConfigFile of the provider.
+	ConfigFile string
+	// ExternalVolumePlugin names the volume plugin of an external provider.
+	ExternalVolumePlugin string
+	// AllocateNodeCIDRs gives every node a range of pod addresses out of ClusterCIDR.
+	AllocateNodeCIDRs bool
+	// CIDRAllocatorType says who hands out the ranges; only RangeAllocator is left.
+	CIDRAllocatorType string
+	// ClusterCIDR is one range of pod addresses, or two of different families separated by a comma.
+	ClusterCIDR string
+	// ClusterName is the prefix of what a provider creates.
+	ClusterName string
+	// ConfigureRoutes makes the provider route the ranges of the nodes.
+	ConfigureRoutes bool
+	// RouteReconciliationPeriod is how often a provider's routes are compared with the nodes.
+	RouteReconciliationPeriod time.Duration
+
+	// allowUntagged and nodeSyncPeriod take two flags that are deprecated and do nothing.
+	allowUntagged  bool
+	nodeSyncPeriod time.Duration
+}
+
+// rangeAllocator is the only CIDR allocator that is left since providers moved out of the tree.
+const rangeAllocator = "RangeAllocator"
+
+// NewShared returns the defaults.
+func NewShared() Shared {
+	return Shared{
+		ServiceAccountTokenSyncs: 5,
+		// Events are many and short-lived, and nothing owns them.
+		GCIgnoredResources: []schema.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}},
+		Cloud: Cloud{
+			CIDRAllocatorType: rangeAllocator, ClusterName: "kubernetes", ConfigureRoutes: true,
+			RouteReconciliationPeriod: 10 * time.Second,
+		},
+	}
+}
+
+// AddFlags registers the flags of service accounts, in the section of the service account controller.
+func (o *Shared) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.RootCAFile, "root-ca-file", o.RootCAFile,
+		"PEM file of the certificate authorities that pods trust to reach the API server. It is published in every namespace and put into "+
+			"token secrets, and read again when it changes.")
+	fs.StringVar(&o.ServiceAccountKeyFile, "service-account-private-key-file", o.ServiceAccountKeyFile,
+		"PEM file of the RSA or ECDSA private key that signs the tokens in token secrets. Without it there are no such tokens.")
+	fs.Int32Var(&o.ServiceAccountTokenSyncs, "concurrent-serviceaccount-token-syncs", o.ServiceAccountTokenSyncs,
+		"Number of service accounts and of token secrets handled at once.")
+}
+
+// Validate reports every problem, each with flag, value and what would be right.
+func (o *Shared) Validate() []error {
+	errs := o.Cloud.Validate()
+	if o.ServiceAccountTokenSyncs < 1 {
+		errs = append(errs, fmt.Errorf("--concurrent-serviceaccount-token-syncs must be at least 1, got %d", o.ServiceAccountTokenSyncs))
+	}
+	return errs
+}
+
+// AddFlags registers the flags, which are in the section "Generic".
+func (o *Cloud) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Provider, "cloud-provider", o.Provider,
+		"Empty, or \"external\" where a cloud controller manager runs beside this one.")
+	fs.StringVar(&o.ConfigFile, "cloud-config", o.ConfigFile,
+		"Configuration file of the cloud provider.")
+	fs.StringVar(&o.ExternalVolumePlugin, "external-cloud-volume-plugin", o.ExternalVolumePlugin,
+		"Volume plugin to use with --cloud-provider=external.")
+	fs.BoolVar(&o.AllocateNodeCIDRs, "allocate-node-cidrs", o.AllocateNodeCIDRs,
+		"Give every node a range of pod addresses out of --cluster-cidr, which is then required.")
+	fs.StringVar(&o.CIDRAllocatorType, "cidr-allocator-type", o.CIDRAllocatorType,
+		"Who hands out the ranges of --allocate-node-cidrs. Only "+rangeAllocator+" is left.")
+	fs.StringVar(&o.ClusterCIDR, "cluster-cidr", o.ClusterCIDR,
+		"Range of pod addresses in the cluster, or one IPv4 and one IPv6 range separated by a comma. Used with --allocate-node-cidrs=true.")
+	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName,
+		"Prefix of what a cloud provider creates for the cluster.")
+	fs.BoolVar(&o.ConfigureRoutes, "configure-cloud-routes", o.ConfigureRoutes,
+		"Make the cloud provider route the ranges of --allocate-node-cidrs.")
+	fs.DurationVar(&o.RouteReconciliationPeriod, "route-reconciliation-period", o.RouteReconciliationPeriod,
+		"How often the routes of the cloud provider are compared with the nodes.")
+	fs.BoolVar(&o.allowUntagged, "allow-untagged-cloud", o.allowUntagged, "Does nothing.")
+	fs.DurationVar(&o.nodeSyncPeriod, "node-sync-period", o.nodeSyncPeriod, "Does nothing.")
+	for _, name := range []string{"allow-untagged-cloud", "node-sync-period"} {
+		fs.Lookup(name).Deprecated = "it does nothing and will be removed"
+		fs.Lookup(name).Hidden = true
+	}
+}
+
+// Validate reports every problem, each with flag, value and what would be right.
+func (o *Cloud) Validate() []error {
+	var errs []error
+	if o.Provider != "" && o.Provider != "external" {
+		errs = append(errs, fmt.Errorf("--cloud-provider must be empty or \"external\", since providers are not built in any more, got %q", o.Provider))
+	}
+	if t := o.CIDRAllocatorType; t != "" && t != rangeAllocator {
+		errs = append(errs, fmt.Errorf("--cidr-allocator-type must be %s, since cloud providers are not built in any more, got %q", rangeAllocator, t))
+	}
+	if o.AllocateNodeCIDRs && o.ClusterCIDR == "" {
+		errs = append(errs, fmt.Errorf("--allocate-node-cidrs=true needs --cluster-cidr, as in 10.244.0.0/16, which is empty"))
+	}
+	return append(errs, validateCIDRs("cluster-cidr", o.ClusterCIDR)...)
+}
+
+// validateCIDRs checks a flag that takes one range, or one per IP family. Empty is fine.
+func validateCIDRs(flag, value string) []error {
+	if value == "" {
+		return nil
+	}
+	var errs []error
+	parts := strings.Split(strings.TrimSpace(value), ",")
+	families := map[bool]int{}
+	for _, part := range parts {
+		_, cidr, err := netutils.ParseCIDRSloppy(part)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s must be a range such as 10.244.0.0/16, or an IPv4 and an IPv6 range separated by a comma, got %q in %q", flag, part, value))
+			continue
+		}
+		families[netutils.IsIPv6CIDR(cidr)]++
+	}
+	if len(parts) > 2 || families[true] > 1 || families[false] > 1 {
+		errs = append(errs, fmt.Errorf("--%s must have at most one IPv4 and one IPv6 range, got %q", flag, value))
+	}
+	return errs
 }

@@ -1,0 +1,181 @@
+package options
+
+import (
+	"fmt"
+	"math"
+	"mime"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/leaderelection"
+	componentbaseconfig "k8s.io/component-base/config"
+)
+
+// notLimited is the default of --kube-api-qps.
+const notLimited = -1
+
+// Generic are the settings of the daemon itself.
+type Generic struct {
+	// Kubeconfig is the file that says where the API server is and who we are; empty means the pod's service account.
+	Kubeconfig string
+	// Master overrides the server's address in Kubeconfig.
+	Master string
+	// ContentType of requests and, where AcceptContentTypes is empty, of answers.
+	ContentType string
+	// AcceptContentTypes is the Accept header. It has no flag; the configuration file may set it.
+	AcceptContentTypes string
+	// QPS limits the requests per second of each client; 0 or less means not limited.
+	QPS float32
+	// Burst is how many requests may exceed QPS for a moment. It means nothing without QPS.
+	Burst int32
+	// MinResyncPeriod is accepted; the shared cache does not resync so often that it would matter.
+	MinResyncPeriod metav1.Duration
+	// ControllerStartInterval is the pause between the starts of two controllers.
+	ControllerStartInterval metav1.Duration
+	// ControllerShutdownTimeout is how long the loops may take to stop.
+	ControllerShutdownTimeout time.Duration
+	// LeaderElection says whether, where and how fast processes agree on who leads.
+	LeaderElection componentbaseconfig.LeaderElectionConfiguration
+	// UseServiceAccountCredentials gives each controller its own identity.
+	UseServiceAccountCredentials bool
+	// Selection is the value of --controllers.
+	Selection []string
+	// IgnoreUnknownControllers turns an unknown name in Selection into a warning.
+	IgnoreUnknownControllers bool
+}
+
+// NewGeneric returns the defaults.
+func NewGeneric() Generic {
+	return Generic{
+		ContentType:               "application/vnd.kubernetes.protobuf",
+		QPS:                       notLimited,
+		Burst:                     30,
+		MinResyncPeriod:           metav1.Duration{Duration: 12 * time.Hour},
+		ControllerShutdownTimeout: 10 * time.Second,
+		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
+			LeaderElect:   true,
+			LeaseDuration: metav1.Duration{Duration: 15 * time.Second},
+			RenewDeadline: metav1.Duration{Duration: 10 * time.Second},
+			RetryPeriod:   metav1.Duration{Duration: 2 * time.Second},
+			ResourceLock:  "leases", ResourceName: "kube-controller-manager", ResourceNamespace: "kube-system",
+		},
+		Selection: []string{"*"},
+	}
+}
+
+// AddFlags registers the flags of the section "Generic". known and off are the names of the controllers for --help.
+func (o *Generic) AddFlags(fs *pflag.FlagSet, known, off []string) {
+	fs.StringVar(&o.ContentType, "kube-api-content-type", o.ContentType,
+		"Content type of requests to the API server.")
+	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS,
+		"Requests per second that each client may send to the API server. 0 or less means not limited: the priority and fairness of the "+
+			"server decides. kube-controller-manager's default is 20.")
+	fs.Int32Var(&o.Burst, "kube-api-burst", o.Burst,
+		"Requests that may exceed --kube-api-qps for a moment. It means nothing where that is not limited.")
+	fs.DurationVar(&o.MinResyncPeriod.Duration, "min-resync-period", o.MinResyncPeriod.Duration,
+		"Accepted as it is in the manifests of kube-controller-manager. The shared cache follows its watches and needs no resync.")
+	fs.DurationVar(&o.ControllerStartInterval.Duration, "controller-start-interval", o.ControllerStartInterval.Duration,
+		"Pause between the starts of two controllers; up to twice as long, at random.")
+	fs.DurationVar(&o.ControllerShutdownTimeout, "controller-shutdown-timeout", o.ControllerShutdownTimeout,
+		"How long the controllers may take to stop before the process ends without them.")
+	fs.BoolVar(&o.UseServiceAccountCredentials, "use-service-account-credentials", o.UseServiceAccountCredentials,
+		"Give each controller the credentials of its own service account.")
+	fs.StringSliceVar(&o.Selection, "controllers", o.Selection,
+		"Controllers to run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it off. The first match counts.\n"+
+			"All controllers: "+strings.Join(known, ", ")+"\n"+
+			"Off by default: "+strings.Join(off, ", "))
+	fs.BoolVar(&o.IgnoreUnknownControllers, "ignore-unknown-controllers", o.IgnoreUnknownControllers,
+		"Warn of names in --controllers that no controller has, instead of refusing to start.")
+	addElectionFlags(&o.LeaderElection, fs)
+}
+
+// addElectionFlags registers the flags of leader election.
+func addElectionFlags(o *componentbaseconfig.LeaderElectionConfiguration, fs *pflag.FlagSet) {
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
+		"Run the controllers only while holding the leader lease, so that of several processes one does.")
+	fs.DurationVar(&o.LeaseDuration.Duration, "leader-elect-lease-duration", o.LeaseDuration.Duration,
+		"How long a lease that is not renewed keeps others from leading.")
+	fs.DurationVar(&o.RenewDeadline.Duration, "leader-elect-renew-deadline", o.RenewDeadline.Duration,
+		"How long a leader that cannot renew its lease goes on. Less than --leader-elect-lease-duration.")
+	fs.DurationVar(&o.RetryPeriod.Duration, "leader-elect-retry-period", o.RetryPeriod.Duration,
+		"Time between two tries to take or to renew the lease.")
+	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock,
+		"Kind of the lease object. Only 'leases' is left.")
+	fs.StringVar(&o.ResourceName, "leader-elect-resource-name", o.ResourceName,
+		"Name of the lease object.")
+	fs.StringVar(&o.ResourceNamespace, "leader-elect-resource-namespace", o.ResourceNamespace,
+		"Namespace of the lease object.")
+}
+
+// addMiscFlags registers the flags of the section "Misc".
+func (o *Generic) addMiscFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
+		"Kubeconfig file with the address of the API server and the credentials to use.")
+	fs.StringVar(&o.Master, "master", o.Master,
+		"Address of the API server, instead of the one in the kubeconfig.")
+}
+
+// Validate reports every problem of the daemon's own settings but Selection, which needs the names of the controllers.
+func (o *Generic) Validate() []error {
+	var errs []error
+	if o.QPS > 0 && o.Burst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1 where --kube-api-qps is limited (to %v), got %d", o.QPS, o.Burst))
+	}
+	if math.IsNaN(float64(o.QPS)) || math.IsInf(float64(o.QPS), 0) {
+		errs = append(errs, fmt.Errorf("--kube-api-qps must be a number, where 0 or less means not limited, got %v", o.QPS))
+	}
+	switch media, _, err := mime.ParseMediaType(o.ContentType); {
+	case o.ContentType == "":
+	case err != nil, media != "application/json" && media != "application/yaml" && media != "application/vnd.kubernetes.protobuf":
+		errs = append(errs, fmt.Errorf("--kube-api-content-type must be application/vnd.kubernetes.protobuf, application/json or application/yaml, got %q", o.ContentType))
+	}
+	for _, f := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"min-resync-period", o.MinResyncPeriod.Duration},
+		{"controller-start-interval", o.ControllerStartInterval.Duration},
+		{"controller-shutdown-timeout", o.ControllerShutdownTimeout},
+	} {
+		if f.value < 0 {
+			errs = append(errs, fmt.Errorf("--%s must be at least 0, got %s", f.flag, f.value))
+		}
+	}
+	if o.LeaderElection.LeaderElect {
+		errs = append(errs, validateElection(&o.LeaderElection)...)
+	}
+	return errs
+}
+
+// validateElection checks what leader election refuses later, and the names that the API server would.
+func validateElection(o *componentbaseconfig.LeaderElectionConfiguration) []error {
+	var errs []error
+	lease, renew, retry := o.LeaseDuration.Duration, o.RenewDeadline.Duration, o.RetryPeriod.Duration
+	if o.ResourceLock != "leases" {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock must be leases, got %q", o.ResourceLock))
+	}
+	// The lease object counts in whole seconds.
+	if lease < time.Second {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration must be at least 1s, got %s", lease))
+	}
+	if lease <= renew {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline, got %s and %s", lease, renew))
+	}
+	if retry <= 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period must be greater than 0, got %s", retry))
+	}
+	if least := time.Duration(leaderelection.JitterFactor * float64(retry)); renew <= least {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline must be greater than %v times --leader-elect-retry-period, got %s and %s",
+			leaderelection.JitterFactor, renew, retry))
+	}
+	if problems := validation.IsDNS1123Subdomain(o.ResourceName); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-name must be the name of an object, got %q: %s", o.ResourceName, problems[0]))
+	}
+	if problems := validation.IsDNS1123Label(o.ResourceNamespace); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-resource-namespace must be the name of a namespace, got %q: %s", o.ResourceNamespace, problems[0]))
+	}
+	return errs
+}
