@@ -1,0 +1,74 @@
+package rootcapublisher
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"orrery/controllers/internal/cafile"
+	"orrery/kit"
+	"orrery/options"
+)
+
+const (
+	// Name of the controller.
+	Name = "root-ca-certificate-publisher-controller"
+	// configMapName is the ConfigMap that pods mount.
+	configMapName = "kube-root-ca.crt"
+	workers       = 2
+)
+
+// Descriptor describes the controller to the daemon.
+func Descriptor(s *options.Shared) kit.Descriptor {
+	return kit.Descriptor{
+		Name: Name, Aliases: []string{"root-ca-cert-publisher"}, ServiceAccount: "root-ca-cert-publisher",
+		Summary: "publishes the API server's CA to every namespace",
+		Init:    func(cc kit.ControllerContext) (bool, error) { return initialize(cc, s) },
+		RBAC: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "update"}},
+		},
+	}
+}
+
+func initialize(cc kit.ControllerContext, s *options.Shared) (bool, error) {
+	ca, err := cafile.New(s.RootCAFile, cc.RootCA)
+	if err != nil {
+		return false, fmt.Errorf("--root-ca-file: %w", err)
+	}
+	if len(ca.Bundle()) == 0 {
+		return false, nil // nothing to publish: neither a file nor a CA in the kubeconfig
+	}
+	r := &reconciler{
+		namespaces: kit.Store[corev1.Namespace](cc), configMaps: kit.Store[corev1.ConfigMap](cc),
+		client: cc.Client, ca: ca, metrics: newMetrics(),
+	}
+	if cc.Register != nil {
+		cc.Register(r.metrics.syncs, r.metrics.durations)
+	}
+	changed := kit.NewTrigger[string]()
+	err = cafile.Follow(cc, ca, func() {
+		for _, ns := range r.namespaces.List("") {
+			changed.Add(ns.Name)
+		}
+	})
+	if err != nil {
+		return false, err
+	}
+	return true, kit.NewController(cc, r).
+		Watch(kit.Watches(activeName), kit.Watches(namespaceOf, published), changed.Source()).
+		Queue("root_ca_cert_publisher").Workers(workers).Complete()
+}
+
+func activeName(ns *corev1.Namespace) []string {
+	if ns.Status.Phase != corev1.NamespaceActive {
+		return nil
+	}
+	return []string{ns.Name}
+}
+
+// published lets changes and deletions of the ConfigMap through; its creation is our own, or the namespace's first
+// look finds it.
+func published(old, new *corev1.ConfigMap) bool { return old != nil && old.Name == configMapName }
+
+func namespaceOf(c *corev1.ConfigMap) []string { return []string{c.Namespace} }
