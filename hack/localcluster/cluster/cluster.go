@@ -185,8 +185,11 @@ func (c *Cluster) Kubeconfig() string { return c.files.AdminKubeconfig }
 // system:kube-controller-manager.
 func (c *Cluster) ControllerManagerKubeconfig() string { return c.files.ControllerManagerKubeconfig }
 
+// Files are the paths of a cluster's certificates, keys and kubeconfig files.
+type Files = pki.Files
+
 // PKI returns the paths of all certificates, keys and kubeconfig files.
-func (c *Cluster) PKI() pki.Files { return c.files }
+func (c *Cluster) PKI() Files { return c.files }
 
 // RESTConfig returns a copy of the administrator's client configuration,
 // without a request limit.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,12 +44,14 @@ func build(ctx context.Context, cache string, names []string, log io.Writer) err
 	if err := removeLeftovers(dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "building %d programs of Kubernetes %s into %s (once; several minutes)\n", len(names), Version, dir)
+	// Whoever held the lock before may have built some of them meanwhile.
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return executable(filepath.Join(dir, name))
+	})
+	if len(names) > 0 {
+		fmt.Fprintf(log, "building %d programs of Kubernetes %s into %s (once; several minutes)\n", len(names), Version, dir)
+	}
 	for i, name := range names {
-		// Whoever held the lock before may have built it meanwhile.
-		if executable(filepath.Join(dir, name)) {
-			continue
-		}
 		begin := time.Now()
 		stop := progress(log, fmt.Sprintf("[%d/%d] %s", i+1, len(names), name), begin)
 		err := compile(ctx, cache, name)
