@@ -1,0 +1,52 @@
+package deployment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+// trim deletes the old ReplicaSets that the history limit leaves no room for.
+func (r *reconciler) trim(ctx context.Context, ro *rollout) error {
+	for _, rs := range planTrim(ro.d.Spec.RevisionHistoryLimit, ro.old) {
+		if err := r.api.deleteSet(ctx, rs); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err)
+		}
+		klog.FromContext(ctx).V(2).Info("Deleted a ReplicaSet beyond the history limit", "deployment", klog.KObj(ro.d), "replicaSet", rs.Name)
+	}
+	return nil
+}
+
+// planTrim returns the ReplicaSets to delete: those beyond the limit, lowest revisions first, but only if they are
+// empty and their controller has seen that they are meant to be. One that is not is counted all the same: its turn
+// comes when it is empty, and no younger one goes in its place.
+func planTrim(limit *int32, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
+	if limit == nil || *limit == math.MaxInt32 {
+		return nil
+	}
+	var alive []*appsv1.ReplicaSet
+	for _, rs := range old {
+		if rs.DeletionTimestamp == nil {
+			alive = append(alive, rs)
+		}
+	}
+	excess := len(alive) - int(*limit)
+	if excess <= 0 {
+		return nil
+	}
+	slices.SortFunc(alive, func(a, b *appsv1.ReplicaSet) int {
+		x, _ := revisionOf(a)
+		y, _ := revisionOf(b)
+		return cmp.Or(cmp.Compare(x, y), byAge(a, b))
+	})
+	return slices.DeleteFunc(alive[:excess], func(rs *appsv1.ReplicaSet) bool {
+		return size(rs) != 0 || rs.Status.Replicas != 0 || rs.Generation > rs.Status.ObservedGeneration
+	})
+}

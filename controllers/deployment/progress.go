@@ -1,0 +1,134 @@
+package deployment
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons of the Progressing condition.
+const (
+	reasonCreated     = "NewReplicaSetCreated"
+	reasonFound       = "FoundNewReplicaSet"
+	reasonCreateError = "ReplicaSetCreateError"
+	reasonUpdated     = "ReplicaSetUpdated"
+	reasonAvailable   = "NewReplicaSetAvailable"
+	reasonTimedOut    = "ProgressDeadlineExceeded"
+	reasonPaused      = "DeploymentPaused"
+	reasonResumed     = "DeploymentResumed"
+)
+
+// deadline returns how long a rollout may go without progress; ok is false where nobody wants to know.
+func deadline(d *appsv1.Deployment) (limit time.Duration, ok bool) {
+	if s := d.Spec.ProgressDeadlineSeconds; s != nil && *s != math.MaxInt32 {
+		return time.Duration(*s) * time.Second, true
+	}
+	return 0, false
+}
+
+// paused returns the conditions with a pause, or its end, noted in them. The end of a pause starts the deadline anew. A
+// deadline that was missed before stays on record.
+func paused(d *appsv1.Deployment, list []appsv1.DeploymentCondition, now time.Time) []appsv1.DeploymentCondition {
+	if _, ok := deadline(d); !ok {
+		return list
+	}
+	reason := ""
+	if c := findCondition(list, appsv1.DeploymentProgressing); c != nil {
+		reason = c.Reason
+	}
+	switch {
+	case reason == reasonTimedOut:
+	case d.Spec.Paused:
+		return withCondition(list, condition(appsv1.DeploymentProgressing, corev1.ConditionUnknown, reasonPaused, "Deployment is paused", now))
+	case reason == reasonPaused:
+		return withCondition(list, condition(appsv1.DeploymentProgressing, corev1.ConditionUnknown, reasonResumed, "Deployment is resumed", now))
+	}
+	return list
+}
+
+// progressed returns the conditions of a freshly counted status with what can be said of the rollout's progress since
+// the status on record, and, while it is under way, the time after which to look again for a missed deadline.
+func progressed(d *appsv1.Deployment, s appsv1.DeploymentStatus, desired int32, current *appsv1.ReplicaSet, now time.Time) ([]appsv1.DeploymentCondition, time.Duration) {
+	limit, ok := deadline(d)
+	if !ok {
+		return without(s.Conditions, appsv1.DeploymentProgressing), 0
+	}
+	was := findCondition(s.Conditions, appsv1.DeploymentProgressing)
+	if was != nil && was.Reason == reasonAvailable && s.Replicas == s.UpdatedReplicas {
+		return s.Conditions, 0 // the last rollout has ended, and nothing else has begun
+	}
+	subject := fmt.Sprintf("Deployment %q", d.Name)
+	if current != nil {
+		subject = fmt.Sprintf("ReplicaSet %q", current.Name)
+	}
+	say := func(status corev1.ConditionStatus, reason, predicate string) appsv1.DeploymentCondition {
+		return condition(appsv1.DeploymentProgressing, status, reason, subject+predicate, now)
+	}
+	list := s.Conditions
+	switch {
+	case isComplete(s, d.Generation, desired):
+		return withCondition(list, say(corev1.ConditionTrue, reasonAvailable, " has successfully progressed.")), 0
+	case isProgress(d.Status, s):
+		list = withNewer(list, say(corev1.ConditionTrue, reasonUpdated, " is progressing."))
+	case isTimedOut(was, limit, now):
+		return withCondition(list, say(corev1.ConditionFalse, reasonTimedOut, " has timed out progressing.")), 0
+	}
+	return list, untilDeadline(findCondition(list, appsv1.DeploymentProgressing), limit, now)
+}
+
+// isProgress reports whether the rollout has moved between two statuses: pods of the current template were made, old
+// ones went, or more are ready or available.
+func isProgress(was, is appsv1.DeploymentStatus) bool {
+	return is.UpdatedReplicas > was.UpdatedReplicas ||
+		is.Replicas-is.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
+		is.ReadyReplicas > was.ReadyReplicas ||
+		is.AvailableReplicas > was.AvailableReplicas
+}
+
+// isTimedOut reports whether the deadline has passed since the Progressing condition last told of progress. A condition
+// left by an earlier rollout, which ended well, says nothing about this one.
+func isTimedOut(c *appsv1.DeploymentCondition, limit time.Duration, now time.Time) bool {
+	switch {
+	case c == nil || c.Reason == reasonAvailable:
+		return false
+	case c.Reason == reasonTimedOut:
+		return true
+	}
+	return c.LastUpdateTime.Add(limit).Before(now)
+}
+
+// untilDeadline returns the time after which isTimedOut may be true, 0 for never. Conditions are stored in whole
+// seconds: one second more makes sure.
+func untilDeadline(c *appsv1.DeploymentCondition, limit time.Duration, now time.Time) time.Duration {
+	if c == nil || c.Reason == reasonAvailable || c.Reason == reasonTimedOut {
+		return 0
+	}
+	return max(0, c.LastUpdateTime.Add(limit).Sub(now)) + time.Second
+}
+
+// withFailure returns the conditions with a failure to make pods that a ReplicaSet tells of, the current one's before
+// those of others, or with none.
+func withFailure(list []appsv1.DeploymentCondition, current *appsv1.ReplicaSet, all []*appsv1.ReplicaSet) []appsv1.DeploymentCondition {
+	var found *appsv1.ReplicaSetCondition
+	for _, rs := range all {
+		if found != nil && rs != current {
+			continue
+		}
+		for i, c := range rs.Status.Conditions {
+			if c.Type == appsv1.ReplicaSetReplicaFailure {
+				found = &rs.Status.Conditions[i]
+				break
+			}
+		}
+	}
+	if found == nil {
+		return without(list, appsv1.DeploymentReplicaFailure)
+	}
+	return withCondition(list, appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentReplicaFailure, Status: found.Status, Reason: found.Reason, Message: found.Message,
+		LastTransitionTime: found.LastTransitionTime, LastUpdateTime: found.LastTransitionTime,
+	})
+}

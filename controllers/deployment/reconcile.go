@@ -1,0 +1,164 @@
+package deployment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+type reconciler struct {
+	api             api
+	recorder        record.EventRecorder
+	withTerminating bool // report status.terminatingReplicas
+}
+
+// rollout is one Deployment as a reconcile sees it, and what the reconcile has made of it so far.
+type rollout struct {
+	bounds
+	d       *appsv1.Deployment // from the cache: read-only
+	now     time.Time
+	current *appsv1.ReplicaSet   // runs the template; nil if there is none yet
+	old     []*appsv1.ReplicaSet // the others, oldest first
+
+	status   appsv1.DeploymentStatus // to be recorded
+	revision string                  // to be recorded; empty leaves what is there
+	updated  *appsv1.Deployment      // d as stored by a rollback; nil without one
+	check    time.Duration           // when to look again for a missed deadline; 0 for never
+}
+
+// Reconcile takes the rollout of a Deployment one step on.
+func (r *reconciler) Reconcile(ctx context.Context, d *appsv1.Deployment) (kit.Result, error) {
+	if s := d.Spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return kit.Done, r.refuse(ctx, d)
+	}
+	ro, err := r.observe(ctx, d, time.Now())
+	if err != nil || ro == nil {
+		return kit.Done, err
+	}
+	err = r.step(ctx, ro)
+	// What has been found out is recorded even where acting on it failed.
+	return kit.After(ro.check), errors.Join(err, r.record(ctx, ro))
+}
+
+// observe collects what there is of a Deployment. It returns nil if ReplicaSets have just been adopted: the cache does
+// not show them as they are now, and their change brings the Deployment back.
+func (r *reconciler) observe(ctx context.Context, d *appsv1.Deployment, now time.Time) (*rollout, error) {
+	b, err := boundsOf(&d.Spec)
+	if err != nil {
+		return nil, kit.Terminal(err)
+	}
+	sets, err := r.api.claimed(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(sets, func(rs *appsv1.ReplicaSet) bool { return metav1.GetControllerOfNoCopy(rs) == nil }) {
+		return nil, nil
+	}
+	slices.SortFunc(sets, byAge)
+	ro := &rollout{bounds: b, d: d, now: now, old: sets, status: d.Status}
+	if i := findCurrent(d, sets); i >= 0 {
+		ro.current = sets[i]
+		ro.old = slices.Delete(sets, i, i+1)
+	}
+	return ro, nil
+}
+
+// step decides which kind of step is due.
+func (r *reconciler) step(ctx context.Context, ro *rollout) error {
+	if ro.d.DeletionTimestamp != nil {
+		r.count(ro)
+		return nil
+	}
+	ro.status.Conditions = paused(ro.d, ro.status.Conditions, ro.now)
+	if err := r.refresh(ctx, ro); err != nil {
+		return err
+	}
+	_, wantsRollback := rollbackTo(ro.d)
+	switch kind := ro.d.Spec.Strategy.Type; {
+	case ro.d.Spec.Paused:
+		return r.hold(ctx, ro, !wantsRollback)
+	case wantsRollback:
+		return r.rollback(ctx, ro)
+	case isScaled(ro.bounds, ro.all()):
+		return r.rescale(ctx, ro)
+	case kind == appsv1.RecreateDeploymentStrategyType:
+		return r.recreate(ctx, ro)
+	case kind == appsv1.RollingUpdateDeploymentStrategyType:
+		return r.roll(ctx, ro)
+	default:
+		return kit.Terminal(fmt.Errorf("unknown strategy %q", kind))
+	}
+}
+
+// refuse leaves a Deployment alone that would take every pod there is.
+func (r *reconciler) refuse(ctx context.Context, d *appsv1.Deployment) error {
+	r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll",
+		"This deployment is selecting all pods. A non-empty selector is required.")
+	ro := &rollout{d: d, status: d.Status}
+	ro.status.ObservedGeneration = max(d.Status.ObservedGeneration, d.Generation)
+	return r.record(ctx, ro)
+}
+
+// record writes the status and the revision, if they differ from what is stored.
+func (r *reconciler) record(ctx context.Context, ro *rollout) error {
+	stored := ro.d
+	if ro.updated != nil {
+		stored = ro.updated
+	}
+	sameRevision := ro.revision == "" || stored.Annotations[revisionAnnotation] == ro.revision
+	if sameRevision && apiequality.Semantic.DeepEqual(&stored.Status, &ro.status) {
+		return nil
+	}
+	d := stored.DeepCopy()
+	d.Status = ro.status
+	if !sameRevision {
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, ro.revision)
+	}
+	if _, err := r.api.updateStatus(ctx, d); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("update status: %w", err)
+	}
+	return nil
+}
+
+// count brings the numbers of the status up to date.
+func (r *reconciler) count(ro *rollout) {
+	ro.status = counted(ro.status, ro.d.Generation, ro.bounds, ro.current, ro.all(), r.withTerminating, ro.now)
+}
+
+// assess brings the whole status up to date in the course of a rollout.
+func (r *reconciler) assess(ro *rollout) {
+	r.count(ro)
+	ro.status.Conditions, ro.check = progressed(ro.d, ro.status, ro.desired, ro.current, ro.now)
+	ro.status.Conditions = withFailure(ro.status.Conditions, ro.current, ro.all())
+}
+
+// all returns the ReplicaSets, the current one last.
+func (ro *rollout) all() []*appsv1.ReplicaSet {
+	if ro.current == nil {
+		return ro.old
+	}
+	return append(slices.Clip(ro.old), ro.current)
+}
+
+// replace puts a ReplicaSet as stored in the place of the one that was read.
+func (ro *rollout) replace(rs *appsv1.ReplicaSet) {
+	if ro.current != nil && ro.current.UID == rs.UID {
+		ro.current = rs
+	}
+	for i := range ro.old {
+		if ro.old[i].UID == rs.UID {
+			ro.old[i] = rs
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package deployment
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Annotations by which a Deployment and its ReplicaSets remember how they came about. kubectl reads and writes them too.
+const (
+	// revisionAnnotation counts the rollouts, on each ReplicaSet and, for the current one, on the Deployment.
+	revisionAnnotation = "deployment.kubernetes.io/revision"
+	// historyAnnotation lists earlier revisions that a ReplicaSet has been, comma-separated.
+	historyAnnotation = "deployment.kubernetes.io/revision-history"
+	// desiredAnnotation notes on a ReplicaSet the Deployment's replicas for which it was sized.
+	desiredAnnotation = "deployment.kubernetes.io/desired-replicas"
+	// maxAnnotation notes on a ReplicaSet the ceiling, replicas and surge, for which it was sized.
+	maxAnnotation = "deployment.kubernetes.io/max-replicas"
+)
+
+// historyLimit bounds the history annotation, in bytes.
+const historyLimit = 2000
+
+// isOwn reports whether an annotation means something on the object that it stands on only, and is not passed on from a
+// Deployment to its ReplicaSet or back.
+func isOwn(annotation string) bool {
+	switch annotation {
+	case revisionAnnotation, historyAnnotation, desiredAnnotation, maxAnnotation,
+		appsv1.DeprecatedRollbackTo, corev1.LastAppliedConfigAnnotation:
+		return true
+	}
+	return false
+}
+
+// revisionOf reads a ReplicaSet's revision, 0 if it has none; ok is false if what it has is not a number.
+func revisionOf(rs *appsv1.ReplicaSet) (revision int64, ok bool) {
+	text, has := rs.Annotations[revisionAnnotation]
+	if !has {
+		return 0, true
+	}
+	revision, err := strconv.ParseInt(text, 10, 64)
+	return revision, err == nil
+}
+
+// topRevisions returns the highest revision and the one below it, 0 for none. Unreadable revisions do not count.
+func topRevisions(sets []*appsv1.ReplicaSet) (last, before int64) {
+	for _, rs := range sets {
+		v, ok := revisionOf(rs)
+		switch {
+		case !ok:
+		case v >= last:
+			last, before = v, last
+		case v > before:
+			before = v
+		}
+	}
+	return last, before
+}
+
+// annotated returns the annotations of the current ReplicaSet brought up to date: those of the Deployment, and next as
+// its revision unless it has a higher one. changed is false, and the result the map given, if they already are. An
+// unreadable revision is left alone with everything else, for whoever wrote it to mend.
+func annotated(have, deployment map[string]string, next int64) (want map[string]string, changed bool) {
+	text, has := have[revisionAnnotation]
+	revision, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && text != "" {
+		return have, false
+	}
+	want = have
+	set := func(k, v string) {
+		if old, ok := want[k]; ok && old == v {
+			return
+		}
+		if !changed {
+			want, changed = maps.Clone(have), true
+		}
+		if want == nil {
+			want = map[string]string{}
+		}
+		want[k] = v
+	}
+	for k, v := range deployment {
+		if !isOwn(k) {
+			set(k, v)
+		}
+	}
+	if revision < next {
+		set(revisionAnnotation, strconv.FormatInt(next, 10))
+		if has && text != "" {
+			set(historyAnnotation, lengthened(have[historyAnnotation], text))
+		}
+	}
+	return want, changed
+}
+
+// lengthened adds a revision to a history, which loses its oldest entries to stay within the limit.
+func lengthened(history, revision string) string {
+	if history == "" {
+		return revision
+	}
+	for len(history)+len(",")+len(revision) > historyLimit {
+		_, rest, more := strings.Cut(history, ",")
+		if !more {
+			return revision
+		}
+		history = rest
+	}
+	return history + "," + revision
+}
+
+// sized returns annotations with the bounds noted for which a ReplicaSet is sized; changed is false, and the result the
+// map given, if they already are.
+func sized(have map[string]string, b bounds) (want map[string]string, changed bool) {
+	desired, ceiling := strconv.Itoa(int(b.desired)), strconv.Itoa(int(b.ceiling()))
+	if have[desiredAnnotation] == desired && have[maxAnnotation] == ceiling {
+		return have, false
+	}
+	want = maps.Clone(have)
+	if want == nil {
+		want = map[string]string{}
+	}
+	want[desiredAnnotation], want[maxAnnotation] = desired, ceiling
+	return want, true
+}

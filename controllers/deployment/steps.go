@@ -1,0 +1,129 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+)
+
+// roll takes a rolling update one step on.
+func (r *reconciler) roll(ctx context.Context, ro *rollout) error {
+	if err := r.ensure(ctx, ro); err != nil || ro.current == nil {
+		return err
+	}
+	plan := planRolling(ro.bounds, ro.current, ro.old)
+	return r.finish(ctx, ro, plan)
+}
+
+// recreate empties the old ReplicaSets, waits until none of their pods can still be running, and only then makes and
+// fills the new one.
+func (r *reconciler) recreate(ctx context.Context, ro *rollout) error {
+	if plan := planRecreate(ro.old); len(plan) > 0 {
+		if err := r.resize(ctx, ro, plan); err != nil {
+			return err
+		}
+		r.assess(ro)
+		return nil
+	}
+	if r.anyOldRuns(ro) {
+		klog.FromContext(ctx).V(4).Info("Waiting for the old pods to end", "deployment", klog.KObj(ro.d))
+		r.assess(ro)
+		return nil
+	}
+	if err := r.ensure(ctx, ro); err != nil || ro.current == nil {
+		return err
+	}
+	return r.finish(ctx, ro, whole(ro.bounds, ro.current))
+}
+
+// finish carries out the plan of a rollout. Only when there is nothing to do, and the end of the rollout is on record,
+// is the history cut.
+func (r *reconciler) finish(ctx context.Context, ro *rollout, plan []resize) error {
+	if err := r.resize(ctx, ro, plan); err != nil {
+		return err
+	}
+	if len(plan) == 0 && isComplete(ro.d.Status, ro.d.Generation, ro.desired) {
+		if err := r.trim(ctx, ro); err != nil {
+			return err
+		}
+	}
+	r.assess(ro)
+	return nil
+}
+
+// rescale follows a change of spec.replicas. Progress is not judged meanwhile.
+func (r *reconciler) rescale(ctx context.Context, ro *rollout) error {
+	rolling := ro.d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType
+	if err := r.resize(ctx, ro, planScale(ro.bounds, rolling, ro.current, ro.old, ro.d.Status.Replicas)); err != nil {
+		return err
+	}
+	r.count(ro)
+	return nil
+}
+
+// hold keeps a paused Deployment at its size, and its history short if mayTrim.
+func (r *reconciler) hold(ctx context.Context, ro *rollout, mayTrim bool) error {
+	if err := r.rescale(ctx, ro); err != nil || !mayTrim {
+		return err
+	}
+	return r.trim(ctx, ro)
+}
+
+// resize carries out a plan, in its order: the server has the new ReplicaSet grow before the old ones shrink.
+func (r *reconciler) resize(ctx context.Context, ro *rollout, plan []resize) error {
+	for _, p := range plan {
+		from := size(p.set)
+		notes, changed := sized(p.set.Annotations, ro.bounds)
+		if from == p.to && !changed {
+			continue
+		}
+		rs := p.set.DeepCopy()
+		rs.Spec.Replicas, rs.Annotations = &p.to, notes
+		stored, err := r.api.updateSet(ctx, rs)
+		if err != nil {
+			return fmt.Errorf("scale ReplicaSet %s from %d to %d: %w", klog.KObj(rs), from, p.to, err)
+		}
+		ro.replace(stored)
+		if from != p.to {
+			r.tellScaled(ctx, ro, stored.Name, from, p.to)
+		}
+	}
+	return nil
+}
+
+func (r *reconciler) tellScaled(ctx context.Context, ro *rollout, set string, from, to int32) {
+	direction := "up"
+	if to < from {
+		direction = "down"
+	}
+	r.recorder.Eventf(ro.d, corev1.EventTypeNormal, "ScalingReplicaSet", "Scaled %s replica set %s from %d to %d", direction, set, from, to)
+	klog.FromContext(ctx).V(2).Info("Scaled a ReplicaSet", "deployment", klog.KObj(ro.d), "replicaSet", set, "from", from, "to", to)
+}
+
+// anyOldRuns reports whether a pod of another template may still be running: one that the old ReplicaSets count, or one
+// that they do not count because it is terminating.
+func (r *reconciler) anyOldRuns(ro *rollout) bool {
+	for _, rs := range ro.old {
+		if rs.Status.Replicas > 0 || anyMayRun(r.api.podsOf(rs.UID)) {
+			return true
+		}
+	}
+	return false
+}
+
+func anyMayRun(pods []*corev1.Pod) bool {
+	for _, p := range pods {
+		if mayRun(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayRun reports whether a pod has not ended. Of an unknown one nobody can be sure.
+func mayRun(p *corev1.Pod) bool {
+	return p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
+}

@@ -1,0 +1,86 @@
+package deployment
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"io"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/dump"
+)
+
+// hashLabel tells the pods of one template from those of another.
+const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
+
+// sameTemplate reports whether two templates make the same pods. The hash label does not count: a Deployment's own
+// template has none, and one that an older version wrote may differ though nothing else does. What differs most often
+// is looked at first, because a Deployment is compared with its whole history at every change.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	if !sameImages(a.Spec.Containers, b.Spec.Containers) || !sameLabels(a.Labels, b.Labels) {
+		return false
+	}
+	metaA, metaB := a.ObjectMeta, b.ObjectMeta
+	metaA.Labels, metaB.Labels = nil, nil
+	return apiequality.Semantic.DeepEqual(&metaA, &metaB) && apiequality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+}
+
+func sameImages(a, b []corev1.Container) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Image != b[i].Image || a[i].Name != b[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// sameLabels compares labels but for the hash label.
+func sameLabels(a, b map[string]string) bool {
+	count := func(m map[string]string) int {
+		if _, ok := m[hashLabel]; ok {
+			return len(m) - 1
+		}
+		return len(m)
+	}
+	if count(a) != count(b) {
+		return false
+	}
+	for k, v := range a {
+		if k == hashLabel {
+			continue
+		}
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// templateHash returns the value of the hash label for a template. It is part of ReplicaSet names that other
+// implementations have to find again, so its form is fixed: FNV-1a (32 bit) over the dump of the template and, once a
+// collision has been met, its count as eight little-endian bytes; in decimal, in the alphabet that spells no words.
+func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, dump.ForHash(*template)) // a hash never fails
+	if collisions != nil {
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(uint32(*collisions))))
+	}
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
+}
+
+// setName returns the name of the ReplicaSet for a template's hash: the Deployment's name, as much of it as there is
+// room for, a dash and the hash. A cut behind a dot would leave a name that the server refuses.
+func setName(deployment, hash string) string {
+	if room := validation.DNS1123SubdomainMaxLength - len("-") - len(hash); len(deployment) > room {
+		deployment = strings.TrimRight(deployment[:room], ".")
+	}
+	return deployment + "-" + hash
+}

@@ -1,0 +1,76 @@
+package deployment
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"orrery/controllers/internal/index"
+	"orrery/kit"
+	"orrery/kit/cache"
+)
+
+// bySelector files Deployments under a label that their selector requires.
+func bySelector() cache.Index[*appsv1.Deployment] {
+	return cache.Index[*appsv1.Deployment]{Name: "selector", Keys: func(d *appsv1.Deployment) []string {
+		return index.SelectorKeys(d.Namespace, d.Spec.Selector)
+	}}
+}
+
+// wakeups finds the Deployments that a change of another object concerns.
+type wakeups struct {
+	deployments cache.Store[*appsv1.Deployment]
+	sets        cache.Store[*appsv1.ReplicaSet]
+	pods        cache.Store[*corev1.Pod]
+}
+
+// adopters returns the Deployments that may want a ReplicaSet which has come without a controller, lost it, or changed
+// its labels without one.
+func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
+	if new == nil || new.DeletionTimestamp != nil || metav1.GetControllerOfNoCopy(new) != nil {
+		return nil
+	}
+	if old != nil && metav1.GetControllerOfNoCopy(old) == nil && maps.Equal(old.Labels, new.Labels) {
+		return nil
+	}
+	var keys []kit.Key
+	for _, value := range index.LabelKeys(new.Namespace, new.Labels) {
+		for _, d := range w.deployments.By(bySelector(), value) {
+			if s, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err == nil && s.Matches(labels.Set(new.Labels)) {
+				keys = append(keys, kit.KeyOf(d))
+			}
+		}
+	}
+	return keys
+}
+
+// emptied returns the Deployment that is to be recreated once the last pod of a ReplicaSet has ended. Other changes of
+// pods reach a Deployment through the status of its ReplicaSets, which leaves out pods that are still terminating.
+func (w *wakeups) emptied(old, new *corev1.Pod) []kit.Key {
+	if old == nil || new != nil && (mayRun(new) || !mayRun(old)) {
+		return nil
+	}
+	ref := metav1.GetControllerOfNoCopy(old)
+	if ref == nil || ref.Kind != "ReplicaSet" {
+		return nil
+	}
+	rs, ok := w.sets.Get(kit.Key{Namespace: old.Namespace, Name: ref.Name})
+	if !ok || rs.UID != ref.UID {
+		return nil
+	}
+	owner := metav1.GetControllerOfNoCopy(rs)
+	if owner == nil || owner.Kind != kind.Kind {
+		return nil
+	}
+	d, ok := w.deployments.Get(kit.Key{Namespace: rs.Namespace, Name: owner.Name})
+	if !ok || d.UID != owner.UID || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		return nil
+	}
+	if anyMayRun(w.pods.By(index.PodsByController(), string(rs.UID))) {
+		return nil
+	}
+	return []kit.Key{kit.KeyOf(d)}
+}
