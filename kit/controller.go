@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -35,7 +36,7 @@ type Builder[K comparable] struct {
 	queue   string
 	workers int
 	sources []Source[K]
-	onSkip  func()
+	onSkip  func(stale schema.GroupResource)
 }
 
 // NewController begins a controller around a reconciler. Sources of another key type do not compile.
@@ -67,8 +68,9 @@ func (b *Builder[K]) Workers(n int) *Builder[K] {
 	return b
 }
 
-// OnSkip is called each time a reconcile is put off because the cache lags behind the controller's own writes.
-func (b *Builder[K]) OnSkip(f func()) *Builder[K] {
+// OnSkip is called each time a reconcile is put off because the cache of a resource lags behind the controller's own
+// writes.
+func (b *Builder[K]) OnSkip(f func(stale schema.GroupResource)) *Builder[K] {
 	b.onSkip = f
 	return b
 }
@@ -128,7 +130,7 @@ type controller[K comparable] struct {
 	queue   workqueue.TypedRateLimitingInterface[K]
 	sources []attached[K]
 	writes  *ownWrites[K]
-	onSkip  func()
+	onSkip  func(stale schema.GroupResource)
 	log     klog.Logger
 
 	mu      sync.Mutex // guards the fields below
@@ -236,8 +238,8 @@ func (c *controller[K]) work(ctx context.Context) {
 func (c *controller[K]) step(ctx context.Context, key K) {
 	defer c.queue.Done(key)
 	start := time.Now()
-	if wait, held := c.writes.hold(key, start); held {
-		c.skipped(key, wait)
+	if lagging, wait := c.writes.hold(key, start); lagging != nil {
+		c.skipped(key, lagging.Resource().GroupResource(), wait)
 		return
 	}
 	c.begin(key, start)
@@ -280,11 +282,11 @@ func (c *controller[K]) file(key K, out Outcome, res Result, err error) {
 	}
 }
 
-func (c *controller[K]) skipped(key K, wait time.Duration) {
+func (c *controller[K]) skipped(key K, stale schema.GroupResource, wait time.Duration) {
 	c.queue.AddAfter(key, wait)
 	c.cc.Metrics.skips.WithLabelValues(c.name).Inc()
 	if c.onSkip != nil {
-		c.onSkip()
+		c.onSkip(stale)
 	}
-	c.log.V(4).Info("Put off: the cache does not show the last write yet", "key", key)
+	c.log.V(4).Info("Put off: the cache does not show the last write yet", "key", key, "resource", stale)
 }

@@ -101,14 +101,14 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 	}
 }
 
-// hold reports whether the key has to wait. Then wake is called for it when it may go on, and the caller has to look
-// again within the returned time at the latest.
-func (o *ownWrites[K]) hold(key K, now time.Time) (wait time.Duration, held bool) {
+// hold returns the informer that the key has to wait for, or nil if it may go on. Then wake is called for the key when it
+// may, and the caller has to look again within the returned time at the latest.
+func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.pending[key]
 	if p == nil {
-		return 0, false
+		return nil, 0
 	}
 	p.stop()
 	for len(p.writes) > 0 && p.writes[0].settled(now) {
@@ -116,13 +116,13 @@ func (o *ownWrites[K]) hold(key K, now time.Time) (wait time.Duration, held bool
 	}
 	if len(p.writes) == 0 {
 		delete(o.pending, key)
-		return 0, false
+		return nil, 0
 	}
 	first := p.writes[0]
 	if first.write.Deleted || !first.write.Unknown {
 		p.cancel = first.informer.WhenSeen(first.write, func() { o.wake(key) })
 	}
-	return min(recheck, first.until.Sub(now)), true
+	return first.informer, min(recheck, first.until.Sub(now))
 }
 
 // sweep drops what has settled, for keys that nothing asks for any more. o.mu is held.
