@@ -1,0 +1,65 @@
+package replicas
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/index"
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// reconciler serves one kind: T is its API type, P the pointer to it.
+type reconciler[T any, P client.Ptr[T]] struct {
+	kind       Kind[P]
+	sets       cache.Store[P]
+	bySelector cache.Index[P]
+	pods       cache.Store[*corev1.Pod]
+	byOwner    cache.Index[*corev1.Pod]
+	orphans    cache.Index[*corev1.Pod]
+	control    podctl.Control
+	client     *client.Client
+	live       *client.Client
+	log        klog.Logger
+}
+
+// Complete builds the controller of a kind and hands it to the process. queue is its name in metrics.
+func Complete[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P], queue string, workers int) error {
+	r := &reconciler[T, P]{
+		kind:       kind,
+		bySelector: bySelector(kind),
+		byOwner:    index.PodsByController(),
+		orphans:    index.OrphanPods(),
+		control:    podctl.Control{Client: cc.Client, Recorder: cc.Recorder},
+		client:     cc.Client,
+		live:       cc.Live,
+		log:        cc.Log,
+	}
+	indexes := []cache.Index[P]{r.bySelector}
+	if kind.Siblings != nil {
+		indexes = append(indexes, *kind.Siblings)
+	}
+	r.sets = kit.Store[T, P](cc, indexes...)
+	r.pods = kit.Store(cc, r.byOwner, r.orphans)
+	b := kit.NewController(cc, kit.Objects(r.sets, r)).
+		Watch(
+			kit.For[T, P](),
+			kit.Owns[corev1.Pod, T, *corev1.Pod, P](matters),
+			kit.WatchChanges(r.wantingOrphan).Named("orphan pods"),
+		).
+		Queue(queue).Workers(workers)
+	if kind.Skipped != nil {
+		b = b.OnSkip(kind.Skipped)
+	}
+	return b.Complete()
+}
+
+// bySelector files objects under a label that their selector requires, so that those that may want an orphan are found
+// from its labels.
+func bySelector[P client.Object](kind Kind[P]) cache.Index[P] {
+	return cache.Index[P]{Name: "selector", Keys: func(set P) []string {
+		return index.SelectorKeys(set.GetNamespace(), kind.Spec(set).Selector)
+	}}
+}

@@ -1,0 +1,56 @@
+package replicas
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+)
+
+// Reconcile claims the object's pods, creates or deletes what is missing or too many, and writes the status if it has
+// changed.
+func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, error) {
+	spec := r.kind.Spec(set)
+	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+	if err != nil {
+		return kit.Done, kit.Terminal(fmt.Errorf("read selector of %s: %w", klog.KObj(set), err))
+	}
+	if selector.Empty() || spec.Template == nil {
+		return kit.Done, kit.Terminal(fmt.Errorf("%s has no selector or no template", klog.KObj(set)))
+	}
+	pods, err := r.claim(ctx, set, selector)
+	if err != nil {
+		return kit.Done, err
+	}
+	var scaling error
+	if set.GetDeletionTimestamp() == nil {
+		scaling = r.scale(ctx, set, spec, pods.active)
+	}
+	now := time.Now()
+	status := r.statusOf(set, spec, pods, scaling, now)
+	if err := r.report(ctx, set, spec, status); err != nil {
+		return kit.Done, err
+	}
+	if scaling != nil {
+		return kit.Done, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling)
+	}
+	return nextLook(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now), nil
+}
+
+// nextLook asks to be called when the next pod has been ready for long enough.
+func nextLook(spec Spec, ready, available int32, pods observed, now time.Time) kit.Result {
+	if spec.MinReadySeconds <= 0 || ready == available {
+		return kit.Done
+	}
+	wait, known := podctl.NextAvailable(pods.active, spec.MinReadySeconds, now)
+	if !known {
+		// A pod that does not say since when it is ready never becomes available; looking again is cheap.
+		wait = time.Duration(spec.MinReadySeconds) * time.Second
+	}
+	return kit.After(wait)
+}
