@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/version"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers"
+	"orrery/options"
+)
+
+// component is the name under which the daemon is known to the cluster, equal to that of what it replaces.
+const component = "kube-controller-manager"
+
+// NewControllerManagerCommand returns the command.
+func NewControllerManagerCommand() *cobra.Command {
+	s := options.NewCMServer()
+	s.Controllers = controllers.All(&s.Shared)
+	cmd := &cobra.Command{
+		Use:   "orrery",
+		Short: "Run the control loops of a Kubernetes control plane",
+		Long: `Orrery runs the control loops of a Kubernetes control plane in one process. It takes the place of
+kube-controller-manager: it has the same flags, takes the same leader lease, uses the same identities and does the
+same to the API.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: false,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
+			if err := prepare(s); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			// After the first signal the next one ends the process in the system's own way.
+			context.AfterFunc(ctx, stop)
+			return Run(klog.NewContext(ctx, klog.Background()), s)
+		},
+	}
+	flags := s.Flags()
+	verflag.AddFlags(flags.FlagSet("global"))
+	globalflag.AddGlobalFlags(flags.FlagSet("global"), cmd.Name())
+	for _, name := range flags.Order {
+		cmd.Flags().AddFlagSet(flags.FlagSets[name])
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return s.FlagError(err) })
+	cliflag.SetUsageAndHelpFunc(cmd, flags, 0)
+	cmd.AddCommand(newControllersCommand(s))
+	return cmd
+}
+
+// prepare reads the configuration file, checks every setting and says with what the daemon starts.
+func prepare(s *options.CMServer) error {
+	if err := s.Complete(); err != nil {
+		return err
+	}
+	if err := s.Validate(s.KnownControllers(), s.DisabledByDefault()); err != nil {
+		return err
+	}
+	if err := logsapi.ValidateAndApply(s.Logs, s.Gates.FeatureGate()); err != nil {
+		return fmt.Errorf("logging flags: %w", err)
+	}
+	applyMetrics(s.Metrics)
+	klog.InfoS("Starting", "version", version.Get().String(), "flags", s.EffectiveFlags())
+	for _, warning := range s.Warnings() {
+		klog.InfoS("Warning: " + warning)
+	}
+	return nil
+}
+
+// applyMetrics applies the metrics flags. With neither an allow list nor a file of one there is nothing to allow, which
+// the library would report as an error.
+func applyMetrics(o *metrics.Options) {
+	if o.AllowListMapping != nil || o.AllowListMappingManifest != "" {
+		o.Apply()
+		return
+	}
+	if o.ShowHiddenMetricsForVersion != "" {
+		metrics.SetShowHidden()
+	}
+	metrics.SetDisabledMetrics(o.DisabledMetrics)
+}
+
+func newControllersCommand(s *options.CMServer) *cobra.Command {
+	format := "text"
+	cmd := &cobra.Command{
+		Use:   "controllers",
+		Short: "List the controllers: names, aliases, whether on by default, service accounts and what they do",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return options.ControllersTable(cmd.OutOrStdout(), s.Controllers, format)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", format, "text or json")
+	return cmd
+}

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+)
+
+// contextFor returns the context that a controller is built with.
+func (b *contextBuilder) contextFor(d kit.Descriptor) (ControllerContext, error) {
+	c := b.connections[d.Name]
+	recorder, err := newRecorder(b.events, c.config, cmp.Or(d.EventSource, d.Name))
+	if err != nil {
+		return ControllerContext{}, err
+	}
+	cached := c.client.WithCache(b.cache)
+	return ControllerContext{
+		Name: d.Name, Client: cached, Live: cached.Live(), Cache: b.cache, Recorder: recorder,
+		Log: klog.LoggerWithName(klog.Background(), d.Name), Gates: b.daemon.options.Gates.FeatureGate(),
+		Discovery: b.daemon.clients.discovery, Available: b.available, RootCA: b.rootCA,
+		Metrics: b.metrics, Register: legacyregistry.MustRegister,
+	}.In(b.daemon.scope), nil
+}
+
+// available reports whether the server serves a resource. A group that cannot be asked about counts as served, so that
+// a broken moment at the start does not turn a controller off.
+func (b *contextBuilder) available(gvr schema.GroupVersionResource) bool {
+	list, err := b.daemon.clients.discovery.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+	if err != nil || list == nil {
+		return err != nil && !isNotFound(err)
+	}
+	for _, r := range list.APIResources {
+		if r.Name == gvr.Resource {
+			return true
+		}
+	}
+	return false
+}
+
+// loopCheck is the health check of one control loop.
+type loopCheck struct{ kit.Controller }
+
+// Check implements serving.Check.
+func (c loopCheck) Check(*http.Request) error { return c.Healthy(time.Now()) }
+
+// DebugNames implements serving.Debugger.
+func (d *daemon) DebugNames() []string {
+	var names []string
+	for _, c := range d.scope.Controllers() {
+		names = append(names, c.Name())
+	}
+	return names
+}
+
+// DebugJSON implements serving.Debugger.
+func (d *daemon) DebugJSON(name string) (any, error) { return d.state(name) }
+
+// DebugText implements serving.Debugger.
+func (d *daemon) DebugText(w io.Writer, name string) error {
+	s, err := d.state(name)
+	if err != nil {
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(t, "controller\t%s\nphase\t%s\n", s.Name, s.Phase)
+	if s.Degraded != "" {
+		fmt.Fprintf(t, "degraded\t%s\n", s.Degraded)
+	}
+	fmt.Fprintf(t, "workers\t%d\nqueue length\t%d\nlast success\t%s\n", s.Workers, s.QueueLength, when(s.LastSuccess))
+	fmt.Fprintf(t, "\nSOURCE\tSYNCED\tERROR\n")
+	for _, src := range s.Sources {
+		fmt.Fprintf(t, "%s\t%t\t%s\n", src.Name, src.Synced, src.Error)
+	}
+	fmt.Fprintf(t, "\nRUNNING\tAGE\n")
+	for _, r := range s.Running {
+		fmt.Fprintf(t, "%s\t%s\n", r.Key, r.Age.Round(time.Millisecond))
+	}
+	fmt.Fprintf(t, "\nLAST\tOUTCOME\tAT\tTOOK\tERROR\n")
+	for _, e := range s.Last {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.Key, e.Outcome, when(e.At), e.Took.Round(time.Microsecond), e.Error)
+	}
+	return t.Flush()
+}
+
+func (d *daemon) state(name string) (kit.State, error) {
+	for _, c := range d.scope.Controllers() {
+		if c.Name() == name {
+			return c.State(time.Now()), nil
+		}
+	}
+	return kit.State{}, fmt.Errorf("no controller %q is running", name)
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format(time.RFC3339)
+}

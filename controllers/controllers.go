@@ -1,0 +1,28 @@
+package controllers
+
+import (
+	"orrery/controllers/deployment"
+	"orrery/controllers/podgc"
+	"orrery/controllers/replicaset"
+	"orrery/controllers/replicationcontroller"
+	"orrery/controllers/rootcapublisher"
+	"orrery/controllers/serviceaccount"
+	"orrery/controllers/serviceaccounttoken"
+	"orrery/controllers/ttlafterfinished"
+	"orrery/kit"
+	"orrery/options"
+)
+
+// All returns the controllers in the order in which they start. The one that mints service account tokens is first.
+func All(s *options.Shared) []kit.Descriptor {
+	return []kit.Descriptor{
+		serviceaccounttoken.Descriptor(s),
+		deployment.Descriptor(),
+		podgc.Descriptor(),
+		replicaset.Descriptor(),
+		replicationcontroller.Descriptor(),
+		rootcapublisher.Descriptor(s),
+		serviceaccount.Descriptor(),
+		ttlafterfinished.Descriptor(),
+	}
+}
