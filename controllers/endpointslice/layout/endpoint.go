@@ -1,0 +1,161 @@
+package layout
+
+import (
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	netutils "k8s.io/utils/net"
+)
+
+// member is one address of a pod that the Service lists, in the form in which it is compared. An Endpoint is made of
+// it only when a slice has to be written.
+type member struct {
+	pod      *corev1.Pod
+	address  string
+	zone     string // empty: unknown
+	hostname string // empty: the Service does not publish it
+	group    int
+
+	ready, serving, terminating bool
+	placed                      bool
+}
+
+// Listed reports whether a pod may stand in a slice at all: it has an address and has not run to its end.
+func Listed(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	return pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0
+}
+
+// Ready reports whether a pod passes its readiness checks.
+func Ready(pod *corev1.Pod) bool {
+	c := ReadyCondition(pod)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// ReadyCondition returns the Ready condition of a pod, or nil.
+func ReadyCondition(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c
+		}
+	}
+	return nil
+}
+
+// newMember returns what a Service shows of a pod in one family; ok is false if the pod has no address of that family.
+func newMember(svc *corev1.Service, pod *corev1.Pod, zone string, family discoveryv1.AddressType) (m member, ok bool) {
+	m = member{pod: pod, zone: zone, address: addressOf(pod, family)}
+	if m.address == "" {
+		return m, false
+	}
+	m.serving = Ready(pod)
+	m.terminating = pod.DeletionTimestamp != nil
+	m.ready = svc.Spec.PublishNotReadyAddresses || m.serving && !m.terminating
+	if pod.Spec.Subdomain == svc.Name && pod.Namespace == svc.Namespace {
+		m.hostname = pod.Spec.Hostname
+	}
+	return m, true
+}
+
+// addressOf returns the pod's address of a family in canonical form, or "". The API allows one per family.
+func addressOf(pod *corev1.Pod, family discoveryv1.AddressType) string {
+	for i := range pod.Status.PodIPs {
+		raw := pod.Status.PodIPs[i].IP
+		if text, v6 := canonical(raw); text != "" && v6 == (family == discoveryv1.AddressTypeIPv6) {
+			return text
+		}
+	}
+	return ""
+}
+
+// canonical returns an address as EndpointSlices spell it, and whether it is of the IPv6 family. Addresses that are
+// canonical already, as kubelet's are, cost no allocation.
+func canonical(raw string) (text string, v6 bool) {
+	addr, err := netip.ParseAddr(raw)
+	if err != nil || addr.Zone() != "" {
+		// Older writers padded IPv4 numbers with zeros, which only the lenient parser reads.
+		ip := netutils.ParseIPSloppy(raw)
+		if ip == nil {
+			return "", false
+		}
+		return ip.String(), ip.To4() == nil
+	}
+	addr = addr.Unmap()
+	var buf [48]byte
+	if plain := addr.AppendTo(buf[:0]); string(plain) != raw {
+		return string(plain), addr.Is6()
+	}
+	return raw, addr.Is6()
+}
+
+// is reports whether an endpoint stands for the member, whatever its state. Address, host name and pod name make an
+// endpoint's identity: all else is changed in place.
+func (m *member) is(e *discoveryv1.Endpoint) bool {
+	return len(e.Addresses) == 1 && e.Addresses[0] == m.address &&
+		e.TargetRef.Name == m.pod.Name && e.TargetRef.Namespace == m.pod.Namespace &&
+		deref(e.Hostname) == m.hostname
+}
+
+// shownBy reports whether an endpoint that stands for the member already says what should be said of it. Hints are not
+// part of the question.
+func (m *member) shownBy(e *discoveryv1.Endpoint) bool {
+	t := e.TargetRef
+	return flag(e.Conditions.Ready, m.ready) && flag(e.Conditions.Serving, m.serving) &&
+		flag(e.Conditions.Terminating, m.terminating) &&
+		text(e.NodeName, m.pod.Spec.NodeName) && text(e.Zone, m.zone) &&
+		t.Kind == "Pod" && t.UID == m.pod.UID && t.APIVersion == "" && t.FieldPath == ""
+}
+
+// endpoint returns the member as it is written, without hints.
+func (m *member) endpoint() discoveryv1.Endpoint {
+	e := discoveryv1.Endpoint{
+		Addresses: []string{m.address},
+		Conditions: discoveryv1.EndpointConditions{
+			Ready: new(m.ready), Serving: new(m.serving), Terminating: new(m.terminating),
+		},
+		TargetRef: &corev1.ObjectReference{
+			Kind: "Pod", Namespace: m.pod.Namespace, Name: m.pod.Name, UID: m.pod.UID,
+		},
+	}
+	if m.pod.Spec.NodeName != "" {
+		e.NodeName = new(m.pod.Spec.NodeName)
+	}
+	if m.zone != "" {
+		e.Zone = new(m.zone)
+	}
+	if m.hostname != "" {
+		e.Hostname = new(m.hostname)
+	}
+	return e
+}
+
+// unhinted returns an endpoint that is kept in a slice being rewritten, with all that the Service does not ask for
+// left out.
+func unhinted(e discoveryv1.Endpoint) discoveryv1.Endpoint {
+	e.Hints, e.DeprecatedTopology = nil, nil
+	return e
+}
+
+func flag(have *bool, want bool) bool { return have != nil && *have == want }
+
+// text compares an optional field with a value whose empty form means that the field is absent.
+func text(have *string, want string) bool {
+	if have == nil {
+		return want == ""
+	}
+	return want != "" && *have == want
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// byPodName orders members for placing, so that equal input gives equal slices.
+func byPodName(a, b *member) int { return strings.Compare(a.pod.Name, b.pod.Name) }

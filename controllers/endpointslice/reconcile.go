@@ -1,0 +1,130 @@
+package endpointslice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/endpointslice/layout"
+	"orrery/controllers/endpointslice/roster"
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+type reconciler struct {
+	client       *client.Client
+	recorder     record.EventRecorder
+	maxEndpoints int
+
+	service func(kit.Key) (*corev1.Service, bool)
+	slices  func(service kit.Key) []*discoveryv1.EndpointSlice
+	node    func(name string) (*corev1.Node, bool)
+
+	roster   *roster.Roster
+	zones    *zones
+	waiting  *waiting
+	triggers *triggers
+	metrics  *metrics
+}
+
+// Reconcile brings the slices of one Service in line with the pods that it selects.
+func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
+	err := r.sync(ctx, key)
+	r.metrics.synced(err)
+	return kit.Done, err
+}
+
+func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
+	svc, ok := r.service(key)
+	if !ok {
+		r.forget(key)
+		return nil
+	}
+	if !roster.Selects(svc) {
+		r.roster.Forget(key)
+		return nil
+	}
+	pods := r.roster.Select(svc)
+	byFamily := living(r.slices(key))
+	at := r.triggers.observe(svc, pods)
+
+	var errs []error
+	for _, family := range layout.Families(svc) {
+		errs = append(errs, r.layOut(ctx, svc, pods, family, byFamily[family], at))
+		delete(byFamily, family)
+	}
+	for family, unwanted := range byFamily {
+		r.zones.drop(key, family)
+		errs = append(errs, r.remove(ctx, svc, unwanted))
+	}
+	err := errors.Join(errs...)
+	r.report(svc, err)
+	return err
+}
+
+// living groups the slices that are not being deleted by address family.
+func living(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice {
+	out := make(map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice, 2)
+	for _, s := range all {
+		if s.DeletionTimestamp == nil {
+			out[s.AddressType] = append(out[s.AddressType], s)
+		}
+	}
+	return out
+}
+
+// layOut brings the slices of one family in line.
+func (r *reconciler) layOut(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod, family discoveryv1.AddressType, have []*discoveryv1.EndpointSlice, at time.Time) error {
+	plan := layout.Pack(layout.Input{
+		Service: svc, Family: family, Pods: pods, Existing: have, Zone: r.zoneOf, Max: r.maxEndpoints,
+	})
+	r.hint(ctx, svc, family, plan)
+	plan.Reuse()
+	r.metrics.planned(svc, family, plan)
+	return errors.Join(r.leftOut(ctx, svc, plan.Homeless), r.apply(ctx, svc, plan, at))
+}
+
+// leftOut makes the Service wait for the nodes that its pods name and that do not exist.
+func (r *reconciler) leftOut(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod) error {
+	var errs []error
+	for _, pod := range pods {
+		r.waiting.add(pod.Spec.NodeName, kit.KeyOf(svc))
+		errs = append(errs, fmt.Errorf("skipping Pod %s for Service %s: Node %s Not Found", pod.Name, klog.KObj(svc), pod.Spec.NodeName))
+		klog.FromContext(ctx).V(2).Info("Left a pod out of the slices: its node does not exist",
+			"pod", klog.KObj(pod), "service", klog.KObj(svc), "node", klog.KRef("", pod.Spec.NodeName))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *reconciler) zoneOf(node string) (zone string, known bool) {
+	n, ok := r.node(node)
+	if !ok {
+		return "", false
+	}
+	return n.Labels[corev1.LabelTopologyZone], true
+}
+
+// report tells the owner of the Service what went wrong. Someone else's write in between and the end of the namespace
+// are not wrong.
+func (r *reconciler) report(svc *corev1.Service, err error) {
+	if err == nil || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return
+	}
+	r.recorder.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
+		"Error updating Endpoint Slices for Service %s: %v", klog.KObj(svc), err)
+}
+
+// forget drops what is remembered of a Service that is gone. Its slices are the garbage collector's.
+func (r *reconciler) forget(key kit.Key) {
+	r.roster.Forget(key)
+	r.triggers.forget(key)
+	r.zones.forget(key)
+	r.metrics.forget(key)
+}

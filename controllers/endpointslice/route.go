@@ -1,0 +1,95 @@
+package endpointslice
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"orrery/controllers/endpointslice/layout"
+	"orrery/kit"
+)
+
+// servicesOfPod returns the Services whose slices a pod's change may alter, and keeps the roster up to date.
+func (r *reconciler) servicesOfPod(old, now *corev1.Pod) []kit.Key {
+	switch {
+	case old == nil:
+		return onlyIf(layout.Listed(now), r.roster.Enter(now))
+	case now == nil:
+		return onlyIf(layout.Listed(old), r.roster.Leave(old))
+	case old.UID != now.UID, !maps.Equal(old.Labels, now.Labels):
+		return r.servicesOfRelabelled(old, now)
+	case !podChanged(old, now):
+		return nil
+	}
+	return r.roster.Matching(now.Namespace, now.Labels)
+}
+
+// servicesOfRelabelled leaves out the Services that select a pod before and after and show the same of it.
+func (r *reconciler) servicesOfRelabelled(old, now *corev1.Pod) []kit.Key {
+	was, is := r.roster.Matching(old.Namespace, old.Labels), r.roster.Enter(now)
+	if !layout.Listed(old) && !layout.Listed(now) {
+		return nil
+	}
+	changed := podChanged(old, now)
+	var keys []kit.Key
+	for _, k := range is {
+		if changed || !slices.Contains(was, k) {
+			keys = append(keys, k)
+		}
+	}
+	for _, k := range was {
+		if !slices.Contains(is, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// podChanged reports whether an endpoint made of the pod may differ: by whether there is one, its addresses, node or
+// conditions. All else that endpoints show cannot change in the life of a pod.
+func podChanged(old, now *corev1.Pod) bool {
+	was, is := layout.Listed(old), layout.Listed(now)
+	if !was && !is {
+		return false
+	}
+	return was != is || old.UID != now.UID || old.Spec.NodeName != now.Spec.NodeName ||
+		(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
+		layout.Ready(old) != layout.Ready(now) || !slices.Equal(old.Status.PodIPs, now.Status.PodIPs)
+}
+
+func onlyIf(relevant bool, keys []kit.Key) []kit.Key {
+	if !relevant {
+		return nil
+	}
+	return keys
+}
+
+// servicesOfSlice returns the Services to look at after a change of a slice: those that it was and is managed for.
+func servicesOfSlice(old, now *discoveryv1.EndpointSlice) []kit.Key {
+	var keys []kit.Key
+	for _, s := range [...]*discoveryv1.EndpointSlice{old, now} {
+		if s == nil {
+			continue
+		}
+		if key, ok := serviceOf(s); ok && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// serviceOf returns the Service that a managed slice names; ok is false for slices of others.
+func serviceOf(s *discoveryv1.EndpointSlice) (key kit.Key, ok bool) {
+	name := s.Labels[discoveryv1.LabelServiceName]
+	return kit.Key{Namespace: s.Namespace, Name: name}, name != "" && layout.Managed(s)
+}
+
+// servicesOfNode returns the Services that had to leave out a pod because its node was not known.
+func (r *reconciler) servicesOfNode(old, now *corev1.Node) []kit.Key {
+	if old != nil || now == nil {
+		return nil
+	}
+	return r.waiting.take(now.Name)
+}

@@ -1,0 +1,93 @@
+package endpointslice
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"orrery/controllers/endpointslice/layout"
+	"orrery/kit"
+)
+
+// triggers remembers when what a Service's slices depend on last changed, to tell which change a write follows. A
+// change that is overtaken by another of the same object before it is looked at is not seen.
+type triggers struct {
+	mu       sync.Mutex // guards services; each value is used by one reconcile at a time
+	services map[kit.Key]*seenTimes
+}
+
+type seenTimes struct {
+	service time.Time
+	pods    map[string]time.Time // by pod name: when its readiness last changed
+}
+
+func newTriggers() *triggers { return &triggers{services: map[kit.Key]*seenTimes{}} }
+
+// observe takes in the present state and returns the time of the earliest change since the last call: zero if there
+// was none, and the creation of the Service if it was not known.
+func (t *triggers) observe(svc *corev1.Service, pods []*corev1.Pod) time.Time {
+	key := kit.KeyOf(svc)
+	t.mu.Lock()
+	seen, known := t.services[key]
+	if !known {
+		seen = &seenTimes{pods: make(map[string]time.Time, len(pods))}
+		t.services[key] = seen
+	}
+	t.mu.Unlock()
+
+	first := seen.update(svc.CreationTimestamp.Time, pods)
+	if !known {
+		return svc.CreationTimestamp.Time
+	}
+	return first
+}
+
+func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Time) {
+	changed := func(at time.Time) {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	timed := 0
+	for _, pod := range pods {
+		c := layout.ReadyCondition(pod)
+		if c == nil || c.LastTransitionTime.IsZero() {
+			continue
+		}
+		timed++
+		at := c.LastTransitionTime.Time
+		before, ok := s.pods[pod.Name]
+		if at.After(before) {
+			changed(at)
+		}
+		if !ok || !at.Equal(before) {
+			s.pods[pod.Name] = at
+		}
+	}
+	if len(s.pods) > timed {
+		s.prune(pods)
+	}
+	if service.After(s.service) {
+		changed(service)
+	}
+	s.service = service
+	return first
+}
+
+// prune drops pods that are gone or have no time any more.
+func (s *seenTimes) prune(pods []*corev1.Pod) {
+	kept := make(map[string]time.Time, len(pods))
+	for _, pod := range pods {
+		if c := layout.ReadyCondition(pod); c != nil && !c.LastTransitionTime.IsZero() {
+			kept[pod.Name] = s.pods[pod.Name]
+		}
+	}
+	s.pods = kept
+}
+
+func (t *triggers) forget(key kit.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.services, key)
+}
