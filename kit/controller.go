@@ -92,7 +92,7 @@ func (b *Builder[K]) Complete() error {
 	l := newLanes[K]()
 	c := &controller[K]{
 		name: b.name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
-		queue: newQueue(b.queue, l), running: map[K]time.Time{},
+		queue: newQueue(b.queue, l), lanes: l, running: map[K]time.Time{},
 		log: b.cc.Log.WithValues("controller", b.name),
 	}
 	c.writes = newOwnWrites(b.cc.Cache, c.queue.Add)
@@ -128,6 +128,7 @@ type controller[K comparable] struct {
 	r       Reconciler[K]
 	workers int
 	queue   workqueue.TypedRateLimitingInterface[K]
+	lanes   *lanes[K]
 	sources []attached[K]
 	writes  *ownWrites[K]
 	onSkip  func(stale schema.GroupResource)
@@ -188,7 +189,8 @@ func (c *controller[K]) background(ctx context.Context, s attached[K]) {
 // waitForSync waits until the caches and sources have their first state, saying every ten seconds which have not. It
 // reports false if ctx ended first.
 func (c *controller[K]) waitForSync(ctx context.Context) bool {
-	const poll, say = 5 * time.Millisecond, 10 * time.Second
+	const slowest, say = 100 * time.Millisecond, 10 * time.Second
+	poll := 5 * time.Millisecond
 	next := time.Now().Add(say)
 	for {
 		informers, _ := c.cc.needs.list()
@@ -204,6 +206,7 @@ func (c *controller[K]) waitForSync(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-time.After(poll):
+			poll = min(2*poll, slowest)
 		}
 	}
 }

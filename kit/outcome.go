@@ -39,10 +39,32 @@ func classify(ctx context.Context, res Result, err error) Outcome {
 		return OutcomeCancelled
 	case IsTerminal(err):
 		return OutcomeTerminal
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case allOf(err, isNamespaceTerminating):
 		return OutcomeDropped
 	case apierrors.IsConflict(err):
 		return OutcomeConflict
 	}
 	return OutcomeFailed
+}
+
+func isNamespaceTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// allOf reports whether every error that err joins is of a kind: one of several calls that may succeed later is reason
+// enough to try again.
+func allOf(err error, is func(error) bool) bool {
+	for at := err; at != nil; at = errors.Unwrap(at) {
+		many, ok := at.(interface{ Unwrap() []error })
+		if !ok {
+			continue
+		}
+		for _, e := range many.Unwrap() {
+			if !allOf(e, is) {
+				return false
+			}
+		}
+		return true
+	}
+	return is(err)
 }

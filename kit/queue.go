@@ -2,58 +2,101 @@ package kit
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 )
 
 // lanes is the order of a queue: urgent keys first, then first in, first out. It is called by the queue under the
-// queue's own lock; only the urgent set is shared with sources.
+// queue's own lock; the marks are shared with sources, and the time of the last move with whoever asks for health.
 type lanes[K comparable] struct {
-	mu     sync.Mutex // guards urgent
-	urgent map[K]struct{}
+	mu     sync.Mutex // guards marked
+	marked map[K]struct{}
 
 	fast, slow ring[K]
+	urgent     map[K]struct{} // the keys in fast
+	overtaken  map[K]int      // how many entries of slow are void because their key moved to fast
+	voids      int            // the sum of overtaken
+
+	moved atomic.Int64 // when the queue last gave out a key or ceased to be empty, in Unix nanoseconds
 }
 
-func newLanes[K comparable]() *lanes[K] { return &lanes[K]{urgent: map[K]struct{}{}} }
+func newLanes[K comparable]() *lanes[K] {
+	return &lanes[K]{marked: map[K]struct{}{}, urgent: map[K]struct{}{}, overtaken: map[K]int{}}
+}
 
-// mark makes the next Push of the key go to the urgent lane.
+// mark makes the next Push or Touch of the key lead to the urgent lane.
 func (l *lanes[K]) mark(key K) {
 	l.mu.Lock()
-	l.urgent[key] = struct{}{}
+	l.marked[key] = struct{}{}
 	l.mu.Unlock()
 }
 
 func (l *lanes[K]) takeMark(key K) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.urgent[key]
-	delete(l.urgent, key)
+	_, ok := l.marked[key]
+	delete(l.marked, key)
 	return ok
 }
 
-// Touch implements workqueue.Queue. A key that already waits keeps its place: moving it would cost a search.
-func (l *lanes[K]) Touch(K) {}
+// Touch implements workqueue.Queue: the key, which waits already, was added again. It overtakes if it is urgent now.
+func (l *lanes[K]) Touch(key K) {
+	if !l.takeMark(key) {
+		return
+	}
+	if _, ok := l.urgent[key]; ok {
+		return
+	}
+	l.overtaken[key]++
+	l.voids++
+	l.pushFast(key)
+}
 
 // Push implements workqueue.Queue.
 func (l *lanes[K]) Push(key K) {
+	if l.Len() == 0 {
+		l.moved.Store(time.Now().UnixNano())
+	}
 	if l.takeMark(key) {
-		l.fast.push(key)
+		l.pushFast(key)
 		return
 	}
 	l.slow.push(key)
 }
 
+func (l *lanes[K]) pushFast(key K) {
+	l.urgent[key] = struct{}{}
+	l.fast.push(key)
+}
+
 // Len implements workqueue.Queue.
-func (l *lanes[K]) Len() int { return l.fast.n + l.slow.n }
+func (l *lanes[K]) Len() int { return l.fast.n + l.slow.n - l.voids }
 
 // Pop implements workqueue.Queue.
 func (l *lanes[K]) Pop() K {
+	l.moved.Store(time.Now().UnixNano())
 	if l.fast.n > 0 {
-		return l.fast.pop()
+		key := l.fast.pop()
+		delete(l.urgent, key)
+		return key
 	}
-	return l.slow.pop()
+	for {
+		key := l.slow.pop()
+		n := l.overtaken[key]
+		if n == 0 {
+			return key
+		}
+		l.voids--
+		if l.overtaken[key] = n - 1; n == 1 {
+			delete(l.overtaken, key)
+		}
+	}
 }
+
+// lastMove returns when the queue last gave out a key or ceased to be empty.
+func (l *lanes[K]) lastMove() time.Time { return time.Unix(0, l.moved.Load()) }
 
 // ring is a first-in-first-out buffer that grows and gives memory back when it empties.
 type ring[K comparable] struct {

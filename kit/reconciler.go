@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"orrery/kit/cache"
@@ -68,10 +69,18 @@ type terminalError struct{ error }
 
 func (e *terminalError) Unwrap() error { return e.error }
 
-// IsTerminal reports whether the error or one that it wraps was marked by Terminal.
+// IsTerminal reports whether the error or one that it wraps was marked by Terminal. Of errors that are joined, all have
+// to be.
 func IsTerminal(err error) bool {
-	var t *terminalError
-	return errors.As(err, &t)
+	for at := err; at != nil; at = errors.Unwrap(at) {
+		if _, ok := at.(*terminalError); ok {
+			return true
+		}
+		if many, ok := at.(interface{ Unwrap() []error }); ok {
+			return !slices.ContainsFunc(many.Unwrap(), func(e error) bool { return !IsTerminal(e) })
+		}
+	}
+	return false
 }
 
 // Objects returns a Reconciler that looks the object up in the store and passes it on. A key without an object is

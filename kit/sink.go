@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"errors"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ func (cc ControllerContext) panicked(err error, where string, old, new client.Ob
 	}
 	cc.Metrics.panics.WithLabelValues(cc.Name).Inc()
 	log := cc.Log.WithValues("in", where, "object", key)
-	if p, ok := err.(*PanicError); ok {
+	if p, ok := errors.AsType[*PanicError](err); ok {
 		log = log.WithValues("stack", string(p.Stack))
 	}
 	log.Error(err, "Caught a panic")

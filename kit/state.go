@@ -16,7 +16,7 @@ const historyLen = 32
 const (
 	syncLimit    = time.Minute      // caches not filled
 	runLimit     = 10 * time.Minute // one reconcile still running
-	stallLimit   = 2 * time.Minute  // keys wait and none finishes
+	stallLimit   = 2 * time.Minute  // keys wait and none is taken up
 	failureLimit = 5 * time.Minute  // every reconcile fails
 )
 
@@ -158,12 +158,12 @@ func (c *controller[K]) Healthy(now time.Time) error {
 			return fmt.Errorf("reconcile of %s has been running for %s", keyText(key), now.Sub(began).Round(time.Second))
 		}
 	}
-	progress := c.history.finished
+	progress := c.lanes.lastMove()
 	if progress.Before(c.since) {
 		progress = c.since
 	}
 	if c.phase == phaseRunning && queued > 0 && now.Sub(progress) > stallLimit {
-		return fmt.Errorf("%d keys wait and none has finished for %s", queued, now.Sub(progress).Round(time.Second))
+		return fmt.Errorf("%d keys wait and none has been taken up for %s", queued, now.Sub(progress).Round(time.Second))
 	}
 	if f := c.history.failing; !f.IsZero() && now.Sub(f) > failureLimit && now.Sub(c.history.finished) < failureLimit {
 		return fmt.Errorf("every reconcile has failed for %s; the last: %s", now.Sub(f).Round(time.Second), c.history.entries()[0].Error)
