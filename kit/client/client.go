@@ -92,6 +92,16 @@ func (c *Client) Mapper() meta.RESTMapper { return c.kinds.mapper }
 // Scheme returns the mapping between Go types and kinds that this client uses.
 func (c *Client) Scheme() *runtime.Scheme { return c.kinds.scheme }
 
+// Namespaced reports whether objects of a kind live in namespaces. The error is a NoMatch error where the server does not
+// have the kind.
+func (c *Client) Namespaced(gvk schema.GroupVersionKind) (bool, error) {
+	r, err := c.kinds.resourceFor(gvk, metadataOnly)
+	if err != nil {
+		return false, err
+	}
+	return r.namespaced, nil
+}
+
 // Forget drops what the client knows of a kind that has gone from the server: one of the same name that comes later may
 // live elsewhere.
 func (c *Client) Forget(gvk schema.GroupVersionKind) { c.kinds.forget(gvk) }

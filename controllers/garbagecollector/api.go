@@ -1,0 +1,144 @@
+package garbagecollector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/controllers/garbagecollector/graph"
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// api is what the collector asks of the server and of the cache. References carry the namespace where the kind has one.
+type api interface {
+	// Namespaced reports whether objects of a kind live in namespaces.
+	Namespaced(graph.Kind) (bool, error)
+	// Strategic reports whether a kind is built in, so that strategic merge patches are likely to be understood.
+	Strategic(graph.Kind) bool
+	// Cached returns the object of that kind and name as the watch has it.
+	Cached(graph.Ref) (metav1.Object, bool)
+	// Get reads an object from the server.
+	Get(context.Context, graph.Ref) (*metav1.PartialObjectMetadata, error)
+	// Delete deletes an object if it has the UID and, unless it is empty, the version.
+	Delete(ctx context.Context, ref graph.Ref, version string, policy metav1.DeletionPropagation) error
+	// Patch changes the metadata of an object.
+	Patch(context.Context, graph.Ref, client.Patch) (*metav1.PartialObjectMetadata, error)
+	// Forget drops what is known of where a kind lives.
+	Forget(graph.Kind)
+}
+
+// cluster is the api of a running cluster.
+type cluster struct {
+	live  *client.Client
+	cache *cache.Cache
+}
+
+// Namespaced implements api.
+func (c cluster) Namespaced(k graph.Kind) (bool, error) { return c.live.Namespaced(k.GVK()) }
+
+// Strategic implements api.
+func (c cluster) Strategic(k graph.Kind) bool { return c.live.Scheme().Recognizes(k.GVK()) }
+
+// Forget implements api.
+func (c cluster) Forget(k graph.Kind) { c.live.Forget(k.GVK()) }
+
+// Cached implements api.
+func (c cluster) Cached(ref graph.Ref) (metav1.Object, bool) {
+	i := c.cache.Existing(ref.Kind.GVK(), cache.MetadataOnly)
+	if i == nil {
+		return nil, false
+	}
+	return i.Get(keyOf(ref))
+}
+
+// Get implements api.
+func (c cluster) Get(ctx context.Context, ref graph.Ref) (*metav1.PartialObjectMetadata, error) {
+	return client.Get[metav1.PartialObjectMetadata](ctx, c.live, keyOf(ref), client.Kind(ref.Kind.GVK()))
+}
+
+// Delete implements api.
+func (c cluster) Delete(ctx context.Context, ref graph.Ref, version string, policy metav1.DeletionPropagation) error {
+	opts := []client.Option{client.IfUID(ref.UID)}
+	if version != "" {
+		opts = append(opts, client.IfVersion(version))
+	}
+	switch policy {
+	case metav1.DeletePropagationOrphan:
+		opts = append(opts, client.Orphan)
+	case metav1.DeletePropagationForeground:
+		opts = append(opts, client.Foreground)
+	case metav1.DeletePropagationBackground:
+		opts = append(opts, client.Background)
+	}
+	return client.Delete(ctx, c.live, nameOnly(ref), opts...)
+}
+
+// Patch implements api.
+func (c cluster) Patch(ctx context.Context, ref graph.Ref, p client.Patch) (*metav1.PartialObjectMetadata, error) {
+	return client.PatchObject(ctx, c.live, nameOnly(ref), p)
+}
+
+func keyOf(ref graph.Ref) client.Key { return client.Key{Namespace: ref.Namespace, Name: ref.Name} }
+
+func nameOnly(ref graph.Ref) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
+	o.SetGroupVersionKind(ref.Kind.GVK())
+	return o
+}
+
+var (
+	// errMisplaced marks a cluster-scoped object whose owner would have to be in a namespace.
+	errMisplaced = errors.New("the owner is of a namespaced kind and the object is in no namespace")
+	// errUnserved marks a kind that the mapping has and the server does not answer for.
+	errUnserved = errors.New("the server does not serve the kind")
+)
+
+// absentError says that the server has no object of that UID under that name.
+type absentError struct{ ref graph.Ref }
+
+func (e absentError) Error() string { return fmt.Sprintf("%s does not exist", e.ref) }
+
+// place returns a reference with the namespace that its kind calls for.
+func (r *reconciler) place(ref graph.Ref) (graph.Ref, error) {
+	namespaced, err := r.api.Namespaced(ref.Kind)
+	switch {
+	case err != nil:
+		return ref, fmt.Errorf("find the resource of %s: %w", ref, err)
+	case !namespaced:
+		ref.Namespace = ""
+	case ref.Namespace == "":
+		return ref, errMisplaced
+	}
+	return ref, nil
+}
+
+// read reads an object live. The error is an absentError where there is none of that UID.
+func (r *reconciler) read(ctx context.Context, ref graph.Ref) (*metav1.PartialObjectMetadata, error) {
+	obj, err := r.api.Get(ctx, ref)
+	if err != nil {
+		return nil, r.explain("read", ref, err)
+	}
+	if obj.UID != ref.UID {
+		return nil, absentError{ref}
+	}
+	return obj, nil
+}
+
+// explain says what was attempted. A 404 that is the server's word on the object is told from one that says that it
+// does not serve the path: only the former proves anything.
+func (r *reconciler) explain(verb string, ref graph.Ref, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("%s %s: %w", verb, ref, err)
+	case apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		r.api.Forget(ref.Kind)
+		return fmt.Errorf("%s %s: %w: %w", verb, ref, errUnserved, err)
+	}
+	return absentError{ref}
+}

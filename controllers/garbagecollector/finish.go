@@ -1,0 +1,105 @@
+package garbagecollector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/garbagecollector/graph"
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+const (
+	// finalizerTries is how often the removal of a finalizer from an object that changes is tried in one go.
+	finalizerTries = 5
+	// releases is how many dependents of one owner are released at once.
+	releases = 50
+)
+
+// finish lets an object go that waits for its dependents, once it has none that it has to wait for, and sees to those
+// that are not on their way out.
+func (r *reconciler) finish(ctx context.Context, n graph.View) error {
+	if n.Blockers == 0 {
+		return r.removeFinalizer(ctx, n.Ref, metav1.FinalizerDeleteDependents)
+	}
+	for _, d := range r.graph.Pending(n.Ref.UID) {
+		r.check(d, 0)
+	}
+	if !r.graph.Deadlocked(n.Ref.UID) {
+		return nil
+	}
+	obj, err := r.read(ctx, n.Ref)
+	if err != nil {
+		return err
+	}
+	_, err = r.unblock(ctx, n.Ref, obj)
+	return err
+}
+
+// unblock breaks a circle of objects that wait for each other: no owner waits for this one any more.
+func (r *reconciler) unblock(ctx context.Context, ref graph.Ref, obj metav1.Object) (*metav1.PartialObjectMetadata, error) {
+	klog.FromContext(ctx).V(2).Info("Objects wait for each other's deletion; letting the owners of one not wait for it", "object", ref)
+	return r.sendOwners(ctx, ref, obj, unblocking())
+}
+
+// release removes an owner from its dependents and then its orphan finalizer.
+func (r *reconciler) release(ctx context.Context, owner graph.Ref) error {
+	dependents := r.graph.Dependents(owner.UID)
+	err := kit.Batch(ctx, len(dependents), releases, func(ctx context.Context, i int) error {
+		return r.releaseOne(ctx, dependents[i], owner)
+	})
+	if err != nil {
+		return fmt.Errorf("release the dependents of %s: %w", owner, err)
+	}
+	return r.removeFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
+}
+
+func (r *reconciler) releaseOne(ctx context.Context, d, owner graph.Ref) error {
+	obj, ok := r.api.Cached(d)
+	if !ok || obj.GetUID() != d.UID {
+		live, err := r.read(ctx, d)
+		if err != nil {
+			return notAbsent(err)
+		}
+		obj = live
+	}
+	err := r.patchOwners(ctx, d, obj, without([]types.UID{owner.UID}))
+	if !overtaken(err) {
+		return notAbsent(err)
+	}
+	live, err := r.read(ctx, d)
+	if err != nil {
+		return notAbsent(err)
+	}
+	return notAbsent(r.patchOwners(ctx, d, live, without([]types.UID{owner.UID})))
+}
+
+// removeFinalizer takes a finalizer off an object, which lets the server delete it if it was the last.
+func (r *reconciler) removeFinalizer(ctx context.Context, ref graph.Ref, name string) error {
+	obj, ok := r.api.Cached(ref)
+	fresh := ok && obj.GetUID() == ref.UID && hasFinalizer(obj, name)
+	for try := 1; ; try++ {
+		if !fresh {
+			live, err := r.read(ctx, ref)
+			if err != nil {
+				return notAbsent(err)
+			}
+			obj = live
+		}
+		if !hasFinalizer(obj, name) {
+			return nil
+		}
+		rest := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == name })
+		_, err := r.api.Patch(ctx, ref, client.MergePatch(finalizersPatch(obj, rest)))
+		if !apierrors.IsConflict(err) || try == finalizerTries {
+			return notAbsent(r.explain("remove finalizer "+name+" of", ref, err))
+		}
+		fresh = false
+	}
+}

@@ -1,0 +1,219 @@
+package garbagecollector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+)
+
+const (
+	// resyncPeriod is the time between two looks at which kinds the server has.
+	resyncPeriod = 30 * time.Second
+	// syncPatience is how long the first collection waits at most for all kinds to be listed.
+	syncPatience = 30 * time.Second
+)
+
+// resync is the only key of the loop that follows the kinds.
+type resync struct{}
+
+// String names the key on the debug page.
+func (resync) String() string { return "all kinds" }
+
+// found is what discovery has answered: the kinds that can be collected, and the group versions that it could not see.
+type found struct {
+	kinds  map[schema.GroupVersionKind]bool
+	broken map[schema.GroupVersion]error
+}
+
+// ignored reports whether objects of a resource are not collected. Events go by their age.
+func ignored(r schema.GroupResource) bool {
+	return r.Resource == "events" && (r.Group == "" || r.Group == "events.k8s.io")
+}
+
+// collectable picks the kinds that can be deleted, listed and watched. An answer with gaps is an answer.
+func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
+	f := found{kinds: map[schema.GroupVersionKind]bool{}}
+	f.broken, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range l.APIResources {
+			if !ignored(gv.WithResource(r.Name).GroupResource()) && collectableVerbs(r.Verbs) {
+				f.kinds[gv.WithKind(r.Kind)] = true
+			}
+		}
+	}
+	switch {
+	case len(f.kinds) == 0 && err != nil:
+		return f, fmt.Errorf("discover the kinds of the server: %w", err)
+	case len(f.kinds) == 0:
+		return f, errors.New("discover the kinds of the server: it has none that could be collected")
+	case err != nil && f.broken == nil:
+		return f, fmt.Errorf("discover the kinds of the server: %w", err)
+	}
+	return f, nil
+}
+
+func collectableVerbs(have []string) bool {
+	for _, verb := range []string{"delete", "list", "watch"} {
+		if !slices.Contains(have, verb) {
+			return false
+		}
+	}
+	return true
+}
+
+// monitor is the watch of one kind.
+type monitor struct {
+	synced func() bool
+	why    func() string // what keeps it from being synced, where that is known
+	stop   func()
+	rounds int // resyncs that have found it not synced
+}
+
+type followed map[schema.GroupVersionKind]*monitor
+
+// kinds keeps one monitor per kind that the server has.
+type kinds struct {
+	discover func() (found, error)
+	follow   func(schema.GroupVersionKind) (*monitor, error)
+	reset    func() // makes the mapping of kinds to resources be read again
+	errors   interface{ Inc() }
+	steady   atomic.Bool // ready has once been true
+
+	mu       sync.Mutex // guards the fields below; the loop, which alone changes followed, holds it only to do so
+	followed followed
+	since    time.Time // when the wait for the first sync began
+	listed   bool      // discovery has answered
+}
+
+// ready reports whether collection may begin: all kinds are listed, or the rest have had their time. It stays true.
+func (k *kinds) ready() bool {
+	if k.steady.Load() {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if k.since.IsZero() {
+		k.since = now
+	}
+	if now.Sub(k.since) < syncPatience {
+		if !k.listed {
+			return false
+		}
+		for _, m := range k.followed {
+			if !m.synced() {
+				return false
+			}
+		}
+	}
+	k.steady.Store(true)
+	return true
+}
+
+// Reconcile brings the monitors in line with the kinds that the server has.
+func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
+	f, err := k.discover()
+	if err != nil {
+		k.errors.Inc()
+		return kit.Done, err
+	}
+	log := klog.FromContext(ctx)
+	if len(f.broken) > 0 {
+		log.V(2).Info("The server does not answer for some groups; what is watched of them stays", "groups", groupNames(f.broken))
+	}
+	added, removed := k.changes(f)
+	if len(added)+len(removed) > 0 {
+		log.V(2).Info("Kinds have changed", "added", added, "removed", removed)
+		k.reset()
+	}
+	for _, gvk := range removed {
+		k.drop(gvk)
+	}
+	var errs []error
+	for _, gvk := range added {
+		errs = append(errs, k.add(gvk))
+	}
+	k.mu.Lock()
+	k.listed = true
+	k.mu.Unlock()
+	k.report(log)
+	return kit.Done, errors.Join(errs...)
+}
+
+// changes compares what the server has with what is watched. Nothing is concluded about groups that it did not answer
+// for.
+func (k *kinds) changes(f found) (added, removed []schema.GroupVersionKind) {
+	for gvk := range f.kinds {
+		if k.followed[gvk] == nil {
+			added = append(added, gvk)
+		}
+	}
+	for gvk := range k.followed {
+		if !f.kinds[gvk] && f.broken[gvk.GroupVersion()] == nil {
+			removed = append(removed, gvk)
+		}
+	}
+	byName := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
+	slices.SortFunc(added, byName)
+	slices.SortFunc(removed, byName)
+	return added, removed
+}
+
+func (k *kinds) add(gvk schema.GroupVersionKind) error {
+	m, err := k.follow(gvk)
+	if err != nil {
+		k.errors.Inc()
+		return fmt.Errorf("watch %s: %w", gvk, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.followed[gvk] = m
+	return nil
+}
+
+func (k *kinds) drop(gvk schema.GroupVersionKind) {
+	k.followed[gvk].stop()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.followed, gvk)
+}
+
+// report says which kinds have not been listed within a period, once each. Their informers go on trying.
+func (k *kinds) report(log klog.Logger) {
+	for gvk, m := range k.followed {
+		switch {
+		case m.synced():
+			m.rounds = 0
+			continue
+		case m.rounds == 1:
+			k.errors.Inc()
+			log.Info("A kind cannot be listed; its objects are not collected until it can", "kind", gvk, "reason", m.why())
+		}
+		m.rounds++
+	}
+}
+
+func groupNames(broken map[schema.GroupVersion]error) []string {
+	var out []string
+	for gv := range broken {
+		out = append(out, gv.String())
+	}
+	slices.Sort(out)
+	return out
+}
