@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
@@ -183,37 +182,9 @@ func (s *CMServer) Validate(knownControllers, disabledByDefault []string) error 
 	if s.unbuilt["service-cluster-ip-range"] != "" {
 		errs = append(errs, validateCIDRs("service-cluster-ip-range", s.flag("service-cluster-ip-range").Value.String())...)
 	}
-	errs = append(errs, s.Metrics.Validate()...)
+	errs = append(errs, s.validateMetrics()...)
 	errs = append(errs, s.validateLogs()...)
 	return errors.Join(errs...)
-}
-
-// validateLogs names the flags in what component-base has to say of its fields.
-func (s *CMServer) validateLogs() []error {
-	flags := map[string]string{
-		"format": "logging-format", "flushFrequency": "log-flush-frequency", "verbosity": "v",
-		"options.text.splitStream": "log-text-split-stream", "options.text.infoBufferSize": "log-text-info-buffer-size",
-		"options.json.splitStream": "log-json-split-stream", "options.json.infoBufferSize": "log-json-info-buffer-size",
-	}
-	var errs []error
-	for _, err := range logsapi.Validate(s.Logs, s.Gates.FeatureGate(), nil) {
-		name := flags[err.Field]
-		if name == "" {
-			name, _, _ = strings.Cut(err.Field, "[") // vmodule[0]
-		}
-		errs = append(errs, logError(name, err))
-	}
-	return errs
-}
-
-func logError(flag string, err *field.Error) error {
-	switch {
-	case flag == "logging-format":
-		return fmt.Errorf("--%s must be text or json, got %q", flag, err.BadValue)
-	case err.Type == field.ErrorTypeForbidden:
-		return fmt.Errorf("--%s must not be set: %s", flag, err.Detail)
-	}
-	return fmt.Errorf("--%s is %v: %s", flag, err.BadValue, err.Detail)
 }
 
 // Warnings names every setting that is allowed but has no effect or an unusual one. It is for the log at start.

@@ -1,9 +1,153 @@
 package options
 
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kcmconfigv1alpha1 "k8s.io/kube-controller-manager/config/v1alpha1"
+)
+
 // configKind and configVersion are what a configuration file has to say it is.
 const (
 	configKind    = "KubeControllerManagerConfiguration"
 	configVersion = "kubecontrollermanager.config.k8s.io/v1alpha1"
 )
 
-func (s *CMServer) loadConfig(path string) error { return nil }
+// loadConfig lets a file set the flags that the command line does not.
+func (s *CMServer) loadConfig(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("--config must be a readable file: %w", err)
+	}
+	return s.applyConfig(path, data)
+}
+
+// applyConfig is loadConfig of a file's content. It reports every problem with its line.
+func (s *CMServer) applyConfig(path string, data []byte) error {
+	root, err := parseConfig(path, data)
+	if err != nil {
+		return err
+	}
+	r := &configReader{file: path}
+	r.object(root, reflect.TypeFor[kcmconfigv1alpha1.KubeControllerManagerConfiguration](), "", "")
+	s.applyLeaves(r)
+	return errors.Join(r.errs...)
+}
+
+// parseConfig returns the one mapping that a file holds, if it is of the right version and kind.
+func parseConfig(path string, data []byte) (*yaml.Node, error) {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return nil, fmt.Errorf("%s:%d: the file must hold one document", path, more.Line)
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s: the file must hold a %s of %s", path, configKind, configVersion)
+	}
+	root := doc.Content[0]
+	var errs []error
+	for _, want := range []struct{ key, value string }{{"apiVersion", configVersion}, {"kind", configKind}} {
+		i := slices.IndexFunc(root.Content, func(n *yaml.Node) bool { return n.Value == want.key })
+		switch {
+		case i < 0 || i%2 != 0:
+			errs = append(errs, fmt.Errorf("%s:%d: %s is missing and must be %s", path, root.Line, want.key, want.value))
+		case root.Content[i+1].Value != want.value:
+			errs = append(errs, fmt.Errorf("%s:%d: %s must be %s, got %q", path, root.Content[i+1].Line, want.key, want.value, root.Content[i+1].Value))
+		}
+	}
+	return root, errors.Join(errs...)
+}
+
+// applyLeaves sets what the file gives: the flag of each field, or the setting that has none.
+func (s *CMServer) applyLeaves(r *configReader) {
+	s.fromFile = map[string]int{}
+	byPath := map[string]configLeaf{}
+	for _, l := range r.leaves {
+		byPath[l.path] = l
+	}
+	for _, field := range configFields() {
+		l, ok := byPath[field.path]
+		if !ok {
+			continue
+		}
+		delete(byPath, field.path)
+		values := l.values
+		if second, ok := byPath[field.second]; ok {
+			if second.values[0] != "" {
+				values = []string{values[0] + "," + second.values[0]}
+			}
+			delete(byPath, field.second)
+		}
+		f := s.flag(field.flag)
+		if f.Changed {
+			continue
+		}
+		if err := setFlag(f, values); err != nil {
+			r.fail(l.line, "%s must be %s, as --%s, got %q", l.shown, typeName(f), f.Name, strings.Join(values, ","))
+			continue
+		}
+		s.fromFile[f.Name] = l.line
+	}
+	for _, l := range r.leaves {
+		if _, left := byPath[l.path]; left && !s.applyFlagless(l) {
+			s.notes = append(s.notes, fmt.Sprintf("%s:%d: %s has no effect", r.file, l.line, l.shown))
+		}
+	}
+}
+
+// applyFlagless sets what has no flag. It returns false for fields that nothing reads, unless they are zero.
+func (s *CMServer) applyFlagless(l configLeaf) bool {
+	switch l.path {
+	case "APIVersion", "Kind":
+	case "Generic.ClientConnection.AcceptContentTypes":
+		s.AcceptContentTypes = l.values[0]
+	case "GarbageCollectorController.GCIgnoredResources":
+		s.Shared.GCIgnoredResources = nil
+		for _, item := range l.items {
+			s.Shared.GCIgnoredResources = append(s.Shared.GCIgnoredResources, schema.GroupResource{Group: item["Group"], Resource: item["Resource"]})
+		}
+	default:
+		zero := slices.ContainsFunc(l.values, func(v string) bool { return v == "" || v == "0" || v == "0s" || v == "false" })
+		return zero || len(l.values)+len(l.items) == 0
+	}
+	return true
+}
+
+// setFlag sets a flag without marking it as given on the command line.
+func setFlag(f *pflag.Flag, values []string) error {
+	if slice, ok := f.Value.(pflag.SliceValue); ok {
+		return slice.Replace(values)
+	}
+	return f.Value.Set(values[0])
+}
+
+// typeName says in words what a flag takes.
+func typeName(f *pflag.Flag) string {
+	switch t := f.Value.Type(); t {
+	case "duration":
+		return "a duration such as 10s"
+	case "int32":
+		return "a whole number of 32 bits"
+	case "float32", "float64":
+		return "a number"
+	case "bool":
+		return "true or false"
+	default:
+		return "a " + t
+	}
+}

@@ -2,7 +2,6 @@ package options
 
 import (
 	"fmt"
-	"math"
 	"mime"
 	"strings"
 	"time"
@@ -124,7 +123,7 @@ func (o *Generic) Validate() []error {
 	if o.QPS > 0 && o.Burst < 1 {
 		errs = append(errs, fmt.Errorf("--kube-api-burst must be at least 1 where --kube-api-qps is limited (to %v), got %d", o.QPS, o.Burst))
 	}
-	if math.IsNaN(float64(o.QPS)) || math.IsInf(float64(o.QPS), 0) {
+	if !finite(float64(o.QPS)) {
 		errs = append(errs, fmt.Errorf("--kube-api-qps must be a number, where 0 or less means not limited, got %v", o.QPS))
 	}
 	switch media, _, err := mime.ParseMediaType(o.ContentType); {

@@ -35,10 +35,12 @@ func (s *CMServer) IsEnabled(d kit.Descriptor) bool { return s.DisabledReason(d)
 // --controllers that names it decides, under whichever of its names; without one, '*' stands for all that are on by
 // default.
 func (s *CMServer) DisabledReason(d kit.Descriptor) string {
-	gate := s.Gates.FeatureGate()
-	for _, name := range d.FeatureGates {
-		if !on(gate, name) {
-			return fmt.Sprintf("feature gate %s is off", name)
+	if len(d.FeatureGates) > 0 {
+		gate := s.Gates.FeatureGate()
+		for _, name := range d.FeatureGates {
+			if !on(gate, name) {
+				return fmt.Sprintf("feature gate %s is off", name)
+			}
 		}
 	}
 	names, star := s.controllerNames(nil), false

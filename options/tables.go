@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The tables hold facts of kube-controller-manager 1.37: every flag, controller and feature gate.
+// The tables hold facts of kube-controller-manager 1.37: every flag, controller and feature gate, and the fields
+// of the configuration file.
 var (
 	//go:embed tables/flags.tsv
 	flagTable string
@@ -14,6 +15,8 @@ var (
 	controllerTable string
 	//go:embed tables/gates.tsv
 	gateTable string
+	//go:embed tables/configfields.tsv
+	configFieldTable string
 )
 
 // flagRow is a flag: its type as --help names it, and its default as --help shows it, empty for a zero value.
@@ -36,6 +39,10 @@ type gateRow struct {
 	on       bool
 	requires []string
 }
+
+// configField pairs a field of the configuration type, as field names joined by dots, with the flag of the same
+// setting. second is the field of what follows the first comma in the flag's value; mostly there is none.
+type configField struct{ path, flag, second string }
 
 func flagRows() []flagRow {
 	var rows []flagRow
@@ -61,6 +68,14 @@ func gateRows() []gateRow {
 		rows = append(rows, gateRow{name: f[0], stage: f[1], on: f[2] == "true", requires: list(f[3])})
 	}
 	return rows
+}
+
+func configFields() []configField {
+	var fields []configField
+	for f := range records(configFieldTable) {
+		fields = append(fields, configField{f[0], f[1], strings.Trim(f[2], "-")})
+	}
+	return fields
 }
 
 // records yields the fields of each line after the header.
