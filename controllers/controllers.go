@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"orrery/controllers/deployment"
+	"orrery/controllers/endpointslice"
 	"orrery/controllers/podgc"
 	"orrery/controllers/replicaset"
 	"orrery/controllers/replicationcontroller"
@@ -18,6 +19,7 @@ func All(s *options.Shared) []kit.Descriptor {
 	return []kit.Descriptor{
 		serviceaccounttoken.Descriptor(s),
 		deployment.Descriptor(),
+		endpointslice.Descriptor(),
 		podgc.Descriptor(),
 		replicaset.Descriptor(),
 		replicationcontroller.Descriptor(),

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"orrery/controllers/endpointslice/layout"
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -56,7 +57,7 @@ func podChanged(old, now *corev1.Pod) bool {
 	}
 	return was != is || old.UID != now.UID || old.Spec.NodeName != now.Spec.NodeName ||
 		(old.DeletionTimestamp == nil) != (now.DeletionTimestamp == nil) ||
-		layout.Ready(old) != layout.Ready(now) || !slices.Equal(old.Status.PodIPs, now.Status.PodIPs)
+		podctl.Ready(old) != podctl.Ready(now) || !slices.Equal(old.Status.PodIPs, now.Status.PodIPs)
 }
 
 func onlyIf(relevant bool, keys []kit.Key) []kit.Key {

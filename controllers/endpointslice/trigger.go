@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"orrery/controllers/endpointslice/layout"
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -51,12 +51,11 @@ func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Ti
 	}
 	timed := 0
 	for _, pod := range pods {
-		c := layout.ReadyCondition(pod)
-		if c == nil || c.LastTransitionTime.IsZero() {
+		at := readinessChange(pod)
+		if at.IsZero() {
 			continue
 		}
 		timed++
-		at := c.LastTransitionTime.Time
 		before, ok := s.pods[pod.Name]
 		if at.After(before) {
 			changed(at)
@@ -79,11 +78,19 @@ func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Ti
 func (s *seenTimes) prune(pods []*corev1.Pod) {
 	kept := make(map[string]time.Time, len(pods))
 	for _, pod := range pods {
-		if c := layout.ReadyCondition(pod); c != nil && !c.LastTransitionTime.IsZero() {
+		if !readinessChange(pod).IsZero() {
 			kept[pod.Name] = s.pods[pod.Name]
 		}
 	}
 	s.pods = kept
+}
+
+// readinessChange returns when a pod became ready or ceased to be, zero if it does not say.
+func readinessChange(pod *corev1.Pod) time.Time {
+	if c := podctl.Condition(pod, corev1.PodReady); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 func (t *triggers) forget(key kit.Key) {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	netutils "k8s.io/utils/net"
+
+	"orrery/controllers/internal/podctl"
 )
 
 // member is one address of a pod that the Service lists, in the form in which it is compared. An Endpoint is made of
@@ -24,26 +26,7 @@ type member struct {
 
 // Listed reports whether a pod may stand in a slice at all: it has an address and has not run to its end.
 func Listed(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return false
-	}
-	return pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0
-}
-
-// Ready reports whether a pod passes its readiness checks.
-func Ready(pod *corev1.Pod) bool {
-	c := ReadyCondition(pod)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-// ReadyCondition returns the Ready condition of a pod, or nil.
-func ReadyCondition(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c
-		}
-	}
-	return nil
+	return !podctl.Finished(pod) && (pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0)
 }
 
 // newMember returns what a Service shows of a pod in one family; ok is false if the pod has no address of that family.
@@ -52,7 +35,7 @@ func newMember(svc *corev1.Service, pod *corev1.Pod, zone string, family discove
 	if m.address == "" {
 		return m, false
 	}
-	m.serving = Ready(pod)
+	m.serving = podctl.Ready(pod)
 	m.terminating = pod.DeletionTimestamp != nil
 	m.ready = svc.Spec.PublishNotReadyAddresses || m.serving && !m.terminating
 	if pod.Spec.Subdomain == svc.Name && pod.Namespace == svc.Namespace {
