@@ -65,25 +65,11 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 	p := &pendingWrites{}
 	latest := map[*cache.Informer]int{}
 	for _, w := range writes {
-		i := o.cache.Serving(w.GVK)
-		if i == nil || !i.Covers(w.Key.Namespace) {
-			continue
-		}
-		until := now.Add(seenTimeout)
-		if w.Unknown {
-			until = now.Add(unknownTimeout)
-		}
-		entry := pendingWrite{informer: i, write: w, until: until}
-		if w.Deleted || w.Unknown {
-			p.writes = append(p.writes, entry)
-			continue
-		}
-		at, ok := latest[i]
-		if !ok {
-			latest[i] = len(p.writes)
-			p.writes = append(p.writes, entry)
-		} else if cache.Newer(w.ResourceVersion, p.writes[at].write.ResourceVersion) {
-			p.writes[at] = entry
+		for _, i := range o.cache.Serving(w.GVK) {
+			// A cache that has not been filled yet is not what the write was decided on.
+			if i.HasSynced() && i.Covers(w.Key.Namespace) {
+				p.add(pendingWrite{informer: i, write: w, until: now.Add(timeout(w))}, latest)
+			}
 		}
 	}
 	if len(p.writes) == 0 {
@@ -99,6 +85,27 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 	if o.noted++; o.noted%sweepEvery == 0 {
 		o.sweep(now)
 	}
+}
+
+func timeout(w client.Write) time.Duration {
+	if w.Unknown {
+		return unknownTimeout
+	}
+	return seenTimeout
+}
+
+// add files one write, in the place of an earlier one that it outdates.
+func (p *pendingWrites) add(n pendingWrite, latest map[*cache.Informer]int) {
+	if !n.write.Deleted && !n.write.Unknown {
+		if at, ok := latest[n.informer]; ok {
+			if cache.Newer(n.write.ResourceVersion, p.writes[at].write.ResourceVersion) {
+				p.writes[at] = n
+			}
+			return
+		}
+		latest[n.informer] = len(p.writes)
+	}
+	p.writes = append(p.writes, n)
 }
 
 // hold returns the informer that the key has to wait for, or nil if it may go on. Then wake is called for the key when it

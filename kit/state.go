@@ -14,7 +14,7 @@ const historyLen = 32
 
 // Bounds of health: beyond them a loop is reported as degraded.
 const (
-	syncLimit    = time.Minute      // caches not filled
+	syncLimit    = time.Minute      // caches not filled, or not kept up to date
 	runLimit     = 10 * time.Minute // one reconcile still running
 	stallLimit   = 2 * time.Minute  // keys wait and none is taken up
 	failureLimit = 5 * time.Minute  // every reconcile fails
@@ -152,6 +152,11 @@ func (c *controller[K]) Healthy(now time.Time) error {
 		return nil
 	case len(waiting) > 0 && now.Sub(c.since) > syncLimit:
 		return fmt.Errorf("waiting for %s since %s%s", strings.Join(waiting, ", "), c.since.Format(time.RFC3339), reasons(informers))
+	}
+	for _, i := range informers {
+		if since, reason := i.Failing(); reason != "" && now.Sub(since) > syncLimit {
+			return fmt.Errorf("the cache of %s is not kept up to date since %s: %s", i, since.Format(time.RFC3339), reason)
+		}
 	}
 	for key, began := range c.running {
 		if now.Sub(began) > runLimit {

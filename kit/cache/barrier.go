@@ -33,8 +33,12 @@ type waiter struct {
 }
 
 // Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
-// reached the version answered; for a delete, whether the object is gone, replaced or marked for deletion.
+// reached the version answered; for a delete, whether the object is gone, replaced or marked for deletion. An informer
+// that has been stopped shows all it ever will.
 func (i *Informer) Seen(w client.Write) bool {
+	if i.shared.IsStopped() {
+		return true
+	}
 	if w.Deleted {
 		obj, ok := i.Get(w.Key)
 		return !ok || obj.GetDeletionTimestamp() != nil || w.UID != "" && obj.GetUID() != w.UID

@@ -132,16 +132,17 @@ func (c *Cache) Existing(gvk schema.GroupVersionKind, form Form) *Informer {
 	return c.lookup(gvk, form)
 }
 
-// Serving returns the informer in which changes of a kind show up, whatever its form, or nil if the kind is not cached.
-func (c *Cache) Serving(gvk schema.GroupVersionKind) *Informer {
+// Serving returns the informers in which changes of a kind show up: one for each form in which it is cached.
+func (c *Cache) Serving(gvk schema.GroupVersionKind) []*Informer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var out []*Informer
 	for _, form := range [...]Form{Structured, MetadataOnly, Unstructured} {
 		if i := c.informers[informerID{gvk, form}]; i != nil {
-			return i
+			out = append(out, i)
 		}
 	}
-	return nil
+	return out
 }
 
 // Remove stops the informer of a kind and forgets it, for kinds that have gone from the server. The structured
@@ -176,7 +177,7 @@ func (c *Cache) Informers() []*Informer {
 // GetCached implements client.CacheReader.
 func (c *Cache) GetCached(gvk schema.GroupVersionKind, key client.Key) (client.Object, bool, error) {
 	i := c.Existing(gvk, Structured)
-	if i == nil || !i.HasSynced() {
+	if i == nil || !i.HasSynced() || !i.Covers(key.Namespace) {
 		return nil, false, nil
 	}
 	obj, ok := i.Get(key)
@@ -189,7 +190,7 @@ func (c *Cache) GetCached(gvk schema.GroupVersionKind, key client.Key) (client.O
 // ListCached implements client.CacheReader.
 func (c *Cache) ListCached(gvk schema.GroupVersionKind, namespace string) ([]client.Object, bool, error) {
 	i := c.Existing(gvk, Structured)
-	if i == nil || !i.HasSynced() {
+	if i == nil || !i.HasSynced() || !i.Covers(namespace) {
 		return nil, false, nil
 	}
 	return i.List(namespace), true, nil
@@ -219,18 +220,17 @@ func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, 
 	if err != nil {
 		return nil, err
 	}
-	shared := toolscache.NewSharedIndexInformerWithOptions(lw, example, toolscache.SharedIndexInformerOptions{
+	i := &Informer{GVK: gvk, Form: form, resource: resource, namespace: c.o.Namespace}
+	i.shared = toolscache.NewSharedIndexInformerWithOptions(i.noting(lw), example, toolscache.SharedIndexInformerOptions{
 		ResyncPeriod:      c.o.Resync,
 		Indexers:          toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
 		ObjectDescription: gvk.String(),
 	})
-	if err := shared.SetTransform(c.transform(gvk, form)); err != nil {
+	if err := i.shared.SetTransform(c.transform(gvk, form)); err != nil {
 		return nil, err
 	}
-	i := &Informer{GVK: gvk, Form: form, resource: resource, shared: shared, namespace: c.o.Namespace}
 	i.barrier.informer = i
-	_ = shared.SetWatchErrorHandlerWithContext(i.watchFailed)
-	if _, err := shared.AddEventHandler(&i.barrier); err != nil {
+	if _, err := i.shared.AddEventHandler(&i.barrier); err != nil {
 		return nil, err
 	}
 	return i, nil

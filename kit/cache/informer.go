@@ -3,11 +3,14 @@ package cache
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"orrery/kit/client"
@@ -22,7 +25,13 @@ type Informer struct {
 	shared    toolscache.SharedIndexInformer
 	barrier   barrier
 	stop      context.CancelFunc
-	watchErr  atomic.Pointer[string]
+	failing   atomic.Pointer[failure]
+}
+
+// failure is why a list or watch does not work, and since when.
+type failure struct {
+	text  string
+	since time.Time
 }
 
 // Handler receives the changes of a kind: old is nil for a create, new is nil for a delete.
@@ -39,9 +48,9 @@ type Registration struct {
 // Resource returns the resource that serves the kind.
 func (i *Informer) Resource() schema.GroupVersionResource { return i.resource }
 
-// Covers reports whether objects of a namespace are cached.
+// Covers reports whether objects of a namespace are cached; those without a namespace always are.
 func (i *Informer) Covers(namespace string) bool {
-	return i.namespace == "" || i.namespace == namespace
+	return i.namespace == "" || namespace == "" || i.namespace == namespace
 }
 
 // Synced is closed once the first list is in the store.
@@ -52,10 +61,47 @@ func (i *Informer) HasSynced() bool { return i.shared.HasSynced() }
 
 // LastError returns the last failure of the list or watch, or "" if it has worked since.
 func (i *Informer) LastError() string {
-	if s := i.watchErr.Load(); s != nil && !i.HasSynced() {
-		return *s
+	_, text := i.Failing()
+	return text
+}
+
+// Failing returns since when the list or watch has failed, and the last reason; "" if it works.
+func (i *Informer) Failing() (since time.Time, reason string) {
+	if f := i.failing.Load(); f != nil {
+		return f.since, f.text
 	}
-	return ""
+	return time.Time{}, ""
+}
+
+// note keeps the result of a list or watch call. Having to list again, and being stopped, is not a failure.
+func (i *Informer) note(ctx context.Context, err error) {
+	switch {
+	case err == nil:
+		i.failing.Store(nil)
+	case ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+		f := &failure{err.Error(), time.Now()}
+		if old := i.failing.Load(); old != nil {
+			f.since = old.since
+		}
+		i.failing.Store(f)
+	}
+}
+
+// noting wraps the calls of an informer so that it knows whether they work.
+func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
+	inner := toolscache.ToListerWatcherWithContext(lw)
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := inner.ListWithContext(ctx, o)
+			i.note(ctx, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := inner.WatchWithContext(ctx, o)
+			i.note(ctx, err)
+			return w, err
+		},
+	}
 }
 
 // Get returns the object of that key.
@@ -111,12 +157,6 @@ func (r *Registration) HasSynced() bool { return r.handle.HasSynced() }
 
 // Remove ends the calls to the handler. Those under way may still finish.
 func (r *Registration) Remove() { _ = r.informer.shared.RemoveEventHandler(r.handle) }
-
-func (i *Informer) watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
-	text := err.Error()
-	i.watchErr.Store(&text)
-	toolscache.DefaultWatchErrorHandler(ctx, r, err)
-}
 
 func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error {
 	if _, ok := i.shared.GetIndexer().GetIndexers()[name]; ok {
