@@ -3,6 +3,7 @@ package controllers
 import (
 	"orrery/controllers/deployment"
 	"orrery/controllers/endpointslice"
+	"orrery/controllers/garbagecollector"
 	"orrery/controllers/podgc"
 	"orrery/controllers/replicaset"
 	"orrery/controllers/replicationcontroller"
@@ -20,6 +21,7 @@ func All(s *options.Shared) []kit.Descriptor {
 		serviceaccounttoken.Descriptor(s),
 		deployment.Descriptor(),
 		endpointslice.Descriptor(),
+		garbagecollector.Descriptor(),
 		podgc.Descriptor(),
 		replicaset.Descriptor(),
 		replicationcontroller.Descriptor(),
