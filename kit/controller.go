@@ -96,7 +96,7 @@ func (b *Builder[K]) Complete() error {
 		log: b.cc.Log.WithValues("controller", b.name),
 	}
 	c.writes = newOwnWrites(b.cc.Cache, c.queue.Add)
-	b.cc.Metrics.start(b.name)
+	b.cc.Metrics.start(b.cc.Name, b.name)
 	for _, s := range b.sources {
 		out := &sink[K]{}
 		out.to.Store(&sinkTarget[K]{queue: c.queue, lanes: l, delay: s.delay, urgent: s.urgent})
@@ -178,7 +178,7 @@ func (c *controller[K]) background(ctx context.Context, s attached[K]) {
 		if err == nil {
 			return
 		}
-		c.cc.panicked(err, s.name, nil, nil)
+		c.cc.panicked(c.name, err, s.name, nil, nil)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
@@ -278,7 +278,7 @@ func (c *controller[K]) file(key K, out Outcome, res Result, err error) {
 		c.log.V(2).Info("Someone else wrote first; trying again", "key", key, "conflict", err)
 	case OutcomePanicked:
 		c.queue.AddRateLimited(key)
-		c.cc.panicked(err, fmt.Sprintf("reconcile of %v", key), nil, nil)
+		c.cc.panicked(c.name, err, fmt.Sprintf("reconcile of %v", key), nil, nil)
 	case OutcomeFailed:
 		c.queue.AddRateLimited(key)
 		c.log.Error(err, "Reconcile failed; trying again", "key", key, "failures", c.queue.NumRequeues(key))

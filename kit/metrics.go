@@ -41,11 +41,12 @@ func (m *Metrics) Registerables() []compmetrics.Registerable {
 	return []compmetrics.Registerable{m.reconciles, m.durations, m.panics, m.skips}
 }
 
-// start makes the series of a controller exist at zero.
-func (m *Metrics) start(controller string) {
+// start makes the series of a loop exist at zero, and that of the panics that belong to no one loop of its controller.
+func (m *Metrics) start(controller, loop string) {
 	for _, o := range outcomes {
-		m.reconciles.WithLabelValues(controller, string(o)).Add(0)
+		m.reconciles.WithLabelValues(loop, string(o)).Add(0)
 	}
 	m.panics.WithLabelValues(controller).Add(0)
-	m.skips.WithLabelValues(controller).Add(0)
+	m.panics.WithLabelValues(loop).Add(0)
+	m.skips.WithLabelValues(loop).Add(0)
 }

@@ -42,8 +42,8 @@ func (s *sink[K]) addAfter(key K, d time.Duration) {
 	t.queue.Add(key)
 }
 
-// panicked logs and counts a panic outside of a reconcile.
-func (cc ControllerContext) panicked(err error, where string, old, new client.Object) {
+// panicked logs a panic and counts it under the name of a loop, or of the controller where no loop is known.
+func (cc ControllerContext) panicked(loop string, err error, where string, old, new client.Object) {
 	var key Key
 	switch {
 	case new != nil && !isNil(new):
@@ -51,7 +51,7 @@ func (cc ControllerContext) panicked(err error, where string, old, new client.Ob
 	case old != nil && !isNil(old):
 		key = KeyOf(old)
 	}
-	cc.Metrics.panics.WithLabelValues(cc.Name).Inc()
+	cc.Metrics.panics.WithLabelValues(loop).Inc()
 	log := cc.Log.WithValues("in", where, "object", key)
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		log = log.WithValues("stack", string(p.Stack))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -77,7 +78,7 @@ func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
 // Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change.
 func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[P]) Source[Key] {
 	return watch[T](false, func(cc ControllerContext) (func(old, new P, add func(Key)), error) {
-		owner, err := cc.Client.GVKFor(O(new(Owner)))
+		owner, err := ownerOf(cc, O(new(Owner)))
 		if err != nil {
 			return nil, err
 		}
@@ -94,8 +95,26 @@ func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[
 	}, filters)
 }
 
+// ownerKind is a kind of owners, and whether they live in the namespace of what they own or in none.
+type ownerKind struct {
+	schema.GroupKind
+	namespaced bool
+}
+
+func ownerOf(cc ControllerContext, example client.Object) (ownerKind, error) {
+	gvk, err := cc.Client.GVKFor(example)
+	if err != nil {
+		return ownerKind{}, err
+	}
+	m, err := cc.Client.Mapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return ownerKind{}, err
+	}
+	return ownerKind{gvk.GroupKind(), m.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+}
+
 // ownerKey returns the key of an object's controlling owner if that is of the kind wanted, in any version.
-func ownerKey[T any, P client.Ptr[T]](obj P, owner schema.GroupVersionKind) (Key, bool) {
+func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 	if obj == nil {
 		return Key{}, false
 	}
@@ -105,6 +124,9 @@ func ownerKey[T any, P client.Ptr[T]](obj P, owner schema.GroupVersionKind) (Key
 	}
 	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != owner.Group {
 		return Key{}, false
+	}
+	if !owner.namespaced {
+		return Key{Name: ref.Name}, true
 	}
 	return Key{Namespace: obj.GetNamespace(), Name: ref.Name}, true
 }
@@ -153,6 +175,7 @@ func watch[T any, K comparable, P client.Ptr[T]](own bool, route func(Controller
 		if err != nil {
 			return nil, err
 		}
+		cc.needs.add(store.Informer(), nil)
 		keys, err := route(cc)
 		if err != nil {
 			return nil, err
@@ -189,7 +212,7 @@ func passes[P client.Object](cc ControllerContext, filters []Filter[P], old, new
 		return nil
 	})
 	if err != nil {
-		cc.panicked(err, "filter", old, new)
+		cc.panicked(cc.Name, err, "filter", old, new)
 		return true
 	}
 	return ok
@@ -201,7 +224,7 @@ func Observe(cc ControllerContext, i *cache.Informer, h cache.Handler) (*cache.R
 	return i.AddHandler(func(old, new client.Object, listed bool) {
 		err := Guard(func() error { h(old, new, listed); return nil })
 		if err != nil {
-			cc.panicked(err, "handler", old, new)
+			cc.panicked(cc.Name, err, "handler", old, new)
 		}
 	})
 }
