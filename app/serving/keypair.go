@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
@@ -101,13 +102,11 @@ func defaultPair(o serving.SecureOptions) (*keyPair, error) {
 
 // generate makes a self-signed certificate for p and, if p has files, writes them.
 func generate(p *keyPair, bind net.IP) error {
-	ips, names := []net.IP{net.IPv4(127, 0, 0, 1)}, []string(nil)
-	if bind == nil || bind.IsUnspecified() {
-		names = append(names, "localhost")
-	} else {
+	ips := []net.IP{net.IPv4(127, 0, 0, 1)}
+	if bind != nil && !bind.IsUnspecified() {
 		ips = append(ips, bind)
 	}
-	cert, key, err := certutil.GenerateSelfSignedCertKey("localhost", ips, names)
+	cert, key, err := selfSigned([]string{"localhost"}, ips, time.Now())
 	if err != nil {
 		return fmt.Errorf("generate self-signed certificate: %w", err)
 	}
