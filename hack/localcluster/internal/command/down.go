@@ -40,7 +40,7 @@ func (a *app) down(ctx context.Context) error {
 		return err
 	}
 	// The owner has cleaned up, unless it was killed.
-	claim, leftover, err := registry.Take(a.name)
+	claim, leftover, err := takeSoon(ctx, a.name)
 	if errors.Is(err, registry.ErrTaken) {
 		return nil // someone has already started the next one
 	}
@@ -54,13 +54,26 @@ func (a *app) down(ctx context.Context) error {
 	return nil
 }
 
-func waitGone(ctx context.Context, owner cluster.Identity) error {
+// takeSoon claims a name whose owner has just ended. The last threads of a
+// killed process can hold its locks a little longer than it is seen to live.
+func takeSoon(ctx context.Context, name string) (claim *registry.Claim, leftover string, err error) {
+	for range 40 {
+		claim, leftover, err = registry.Take(name)
+		if !errors.Is(err, registry.ErrTaken) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return claim, leftover, err
+}
+
+func waitGone(ctx context.Context, process cluster.Identity) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("still running after %v", stopTimeout))
 	defer cancel()
-	for owner.Alive() {
+	for process.Alive() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stop process %d: %w", owner.PID, context.Cause(ctx))
+			return fmt.Errorf("stop process %d: %w", process.PID, context.Cause(ctx))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -88,6 +101,11 @@ func stopState(state cluster.State) error {
 	for _, component := range state.Components {
 		if err := component.Signal(syscall.SIGKILL); err != nil {
 			return fmt.Errorf("end %s: %w", component.Name, err)
+		}
+	}
+	for _, component := range state.Components {
+		if err := waitGone(context.Background(), component.Identity); err != nil {
+			return err
 		}
 	}
 	path := cluster.StatePath(state.Dir)

@@ -29,7 +29,8 @@ const examples = `  localcluster up                                      # stays
   localcluster down --name b
   localcluster up --controller-manager=upstream        # with kube-controller-manager
   localcluster up --controller-manager=orrery --orrery-bin=bin/orrery --cm-arg=-v=4
-  export KUBECONFIG=$(localcluster kubeconfig)`
+  export KUBECONFIG=$(localcluster kubeconfig)
+  localcluster demo --orrery-bin=bin/orrery            # with an example that rolls out`
 
 // exitError makes the tool end with a certain code and without a message.
 type exitError int
@@ -68,6 +69,8 @@ func newRoot(a *app) *cobra.Command {
 		Short:         "Run a Kubernetes control plane on this machine",
 		Long:          fmt.Sprintf(longHelp, binaries.Version),
 		Example:       examples,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// Lets --name stand before "kubectl", which passes all that follows on.
@@ -76,7 +79,7 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.name, "name", "default", "name of the cluster; clusters of different names run side by side")
 	root.AddCommand(
-		newUp(a), newDown(a), newStatus(a), newKubectl(a), newKubeconfig(a), newBuild(a),
+		newUp(a), newDown(a), newStatus(a), newKubectl(a), newKubeconfig(a), newBuild(a), newDemo(a),
 	)
 	return root
 }

@@ -1,0 +1,197 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"orrery/hack/localcluster/cluster"
+)
+
+//go:embed example.yaml
+var example []byte
+
+const (
+	exampleNamespace = "demo"
+	exampleName      = "web" // of the Deployment and of the Service
+	// rolloutTimeout is generous: with a healthy controller manager it takes a second.
+	rolloutTimeout = 2 * time.Minute
+	failureLines   = 20
+)
+
+func newDemo(a *app) *cobra.Command {
+	var f upFlags
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Start a cluster with a controller manager, roll out an example, and stay until Ctrl-C",
+		Long: `Start a cluster with a controller manager (Orrery, unless told otherwise), apply an
+example of a Deployment with a Service, show how it rolls out, say how to go on
+with kubectl, and stay until Ctrl-C.`,
+		Example: "  localcluster demo --orrery-bin=bin/orrery\n  localcluster demo --controller-manager=upstream",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.manager == string(cluster.None) {
+				return errors.New("nothing rolls out without a controller manager: --controller-manager must be orrery or upstream")
+			}
+			f.options.Name = a.name
+			f.options.ControllerManager = cluster.ManagerKind(f.manager)
+			f.options.Log = a.log
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			return a.hold(ctx, f.options, func(ctx context.Context, c *cluster.Cluster) error {
+				if once {
+					defer stop()
+				}
+				kubectl, err := a.rollOutExample(ctx, c)
+				if err == nil && ctx.Err() == nil && !once {
+					a.explain(c, kubectl)
+				}
+				return err
+			})
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().StringVar(&f.manager, "controller-manager", string(cluster.Orrery), "orrery or upstream")
+	cmd.Flags().BoolVar(&once, "once", false, "stop the cluster when the example has rolled out")
+	return cmd
+}
+
+// rollOutExample applies the example as a person would, and watches it. It
+// returns the path of kubectl. A Ctrl-C is not an error.
+func (a *app) rollOutExample(ctx context.Context, c *cluster.Cluster) (kubectl string, err error) {
+	kubectl, err = c.Kubectl(ctx)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(a.out, "\n$ kubectl apply -f example.yaml\n")
+	apply := exec.CommandContext(ctx, kubectl, "--kubeconfig", c.Kubeconfig(), "apply", "-f", "-")
+	apply.Stdin = bytes.NewReader(example)
+	apply.Stdout, apply.Stderr = a.out, a.log
+	begin := time.Now()
+	if err := apply.Run(); err != nil {
+		if ctx.Err() != nil {
+			return kubectl, nil
+		}
+		return "", fmt.Errorf("apply the example: %w", err)
+	}
+	return kubectl, a.watchRollout(ctx, c, begin)
+}
+
+// watchRollout prints a line whenever the rollout has moved, until all replicas
+// are available and are endpoints of the Service.
+func (a *app) watchRollout(ctx context.Context, c *cluster.Cluster, begin time.Time) error {
+	limit := time.NewTimer(rolloutTimeout)
+	defer limit.Stop()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for last := ""; ; {
+		now, err := observeRollout(ctx, c.Client())
+		if err == nil && now.String() != last {
+			last = now.String()
+			fmt.Fprintf(a.out, "%6.1f s  %s\n", time.Since(begin).Seconds(), last)
+		}
+		if err == nil && now.complete() {
+			fmt.Fprintf(a.out, "rolled out in %.1f s\n", time.Since(begin).Seconds())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case failure := <-c.Failures():
+			return failure
+		case <-limit.C:
+			return fmt.Errorf("the example has not rolled out after %v: %s (last error: %v)\n%s",
+				rolloutTimeout, last, err, managerTail(c))
+		case <-ticker.C:
+		}
+	}
+}
+
+func managerTail(c *cluster.Cluster) string {
+	managers := c.ControllerManagers()
+	if len(managers) == 0 {
+		return "there is no controller manager"
+	}
+	manager := managers[len(managers)-1]
+	return fmt.Sprintf("--- end of %s ---\n%s", manager.LogPath(), manager.LogTail(failureLines))
+}
+
+// rollout is how far the example is.
+type rollout struct {
+	wanted, created, updated, available int32
+	endpoints                           int
+}
+
+func (r rollout) String() string {
+	return fmt.Sprintf("deployment: %d of %d pods created, %d up to date, %d available; service: %d endpoints",
+		r.created, r.wanted, r.updated, r.available, r.endpoints)
+}
+
+func (r rollout) complete() bool {
+	return r.wanted > 0 && r.updated == r.wanted && r.available == r.wanted && r.endpoints == int(r.wanted)
+}
+
+func observeRollout(ctx context.Context, client kubernetes.Interface) (rollout, error) {
+	deployment, err := client.AppsV1().Deployments(exampleNamespace).Get(ctx, exampleName, metav1.GetOptions{})
+	if err != nil {
+		return rollout{}, err
+	}
+	slices, err := client.DiscoveryV1().EndpointSlices(exampleNamespace).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + exampleName})
+	if err != nil {
+		return rollout{}, err
+	}
+	return rolloutOf(deployment, slices.Items), nil
+}
+
+// rolloutOf counts. Status that is older than the spec counts for nothing, and
+// so do endpoints that are not ready.
+func rolloutOf(deployment *appsv1.Deployment, slices []discoveryv1.EndpointSlice) rollout {
+	var r rollout
+	if deployment.Spec.Replicas != nil {
+		r.wanted = *deployment.Spec.Replicas
+	}
+	if deployment.Status.ObservedGeneration >= deployment.Generation {
+		status := deployment.Status
+		r.created, r.updated, r.available = status.Replicas, status.UpdatedReplicas, status.AvailableReplicas
+	}
+	for i := range slices {
+		for _, endpoint := range slices[i].Endpoints {
+			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+				r.endpoints++
+			}
+		}
+	}
+	return r
+}
+
+const nextSteps = `
+The cluster stays until Ctrl-C. In another terminal:
+  export KUBECONFIG=%s
+  alias kubectl=%s
+  kubectl -n demo get deployments,replicasets,pods,endpointslices
+  kubectl -n demo set image deployment/web web=registry.example/web:2.0
+  kubectl -n demo rollout status deployment/web
+  kubectl -n demo rollout undo deployment/web
+  kubectl -n demo scale deployment/web --replicas=100
+  kubectl delete namespace demo
+The controller manager serves %s (healthz, readyz, metrics; client certificates
+in %s); its log is
+  %s
+`
+
+func (a *app) explain(c *cluster.Cluster, kubectl string) {
+	manager := c.ControllerManagers()[0]
+	fmt.Fprintf(a.out, nextSteps, c.Kubeconfig(), kubectl, manager.URL(), c.Kubeconfig(), manager.LogPath())
+}
