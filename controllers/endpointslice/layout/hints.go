@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
@@ -85,6 +87,13 @@ func near(e *discoveryv1.Endpoint, nodes bool) bool {
 		nodeOK = len(have.ForNodes) == 1 && have.ForNodes[0].Name == *e.NodeName
 	}
 	return zoneOK && nodeOK
+}
+
+func sameHints(a, b discoveryv1.Endpoint) bool {
+	if a.Hints == nil || b.Hints == nil {
+		return a.Hints == b.Hints
+	}
+	return slices.Equal(a.Hints.ForZones, b.Hints.ForZones) && slices.Equal(a.Hints.ForNodes, b.Hints.ForNodes)
 }
 
 func forZone(zone string) []discoveryv1.ForZone { return []discoveryv1.ForZone{{Name: zone}} }

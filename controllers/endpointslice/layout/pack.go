@@ -112,14 +112,13 @@ func (p *packer) fit(group int) {
 	have := p.claim(ports)
 	var drafts []*draft
 	var untouched []*discoveryv1.EndpointSlice
-	dropped := 0
+	deleted := len(p.plan.Delete)
 	for _, s := range have {
 		switch endpoints, changed := p.keep(s, group); {
 		case !changed:
 			untouched = append(untouched, s)
-		case len(endpoints) == 0 && len(s.Endpoints) > 0:
+		case len(endpoints) == 0:
 			p.plan.Delete = append(p.plan.Delete, s)
-			dropped++
 		default:
 			drafts = append(drafts, &draft{from: s, endpoints: endpoints})
 		}
@@ -141,9 +140,15 @@ func (p *packer) fit(group int) {
 	for _, d := range drafts {
 		p.plan.Update = append(p.plan.Update, p.revise(d.from, d.endpoints))
 	}
-	p.plan.Unchanged = append(p.plan.Unchanged, untouched...)
+	for _, s := range untouched {
+		if len(s.Endpoints) == 0 {
+			p.plan.Delete = append(p.plan.Delete, s)
+			continue
+		}
+		p.plan.Unchanged = append(p.plan.Unchanged, s)
+	}
 	p.plan.Groups = append(p.plan.Groups, Group{
-		Endpoints: size, Slices: len(have) + len(p.plan.Create) - created - dropped,
+		Endpoints: size, Slices: len(have) + len(p.plan.Create) - created - (len(p.plan.Delete) - deleted),
 	})
 }
 

@@ -44,8 +44,9 @@ func (p *Plan) Reuse() {
 	})
 }
 
-// thaw moves the unchanged slices that match to the ones to update, without their hints, and keeps the rest.
-func (p *Plan) thaw(match func(*discoveryv1.EndpointSlice) bool) {
+// thaw moves the unchanged slices that match to the end of those to update, without their hints. It returns them as
+// they are now.
+func (p *Plan) thaw(match func(*discoveryv1.EndpointSlice) bool) (thawed []*discoveryv1.EndpointSlice) {
 	kept := p.Unchanged[:0]
 	for _, s := range p.Unchanged {
 		if !match(s) {
@@ -57,8 +58,24 @@ func (p *Plan) thaw(match func(*discoveryv1.EndpointSlice) bool) {
 			endpoints[i] = unhinted(s.Endpoints[i])
 		}
 		p.Update = append(p.Update, p.pack.revise(s, endpoints))
+		thawed = append(thawed, s)
 	}
 	p.Unchanged = kept
+	return thawed
+}
+
+// refreeze takes back those of the slices just thawed whose hints have come out as they are now.
+func (p *Plan) refreeze(thawed []*discoveryv1.EndpointSlice) {
+	first := len(p.Update) - len(thawed)
+	kept := p.Update[:first]
+	for i, next := range p.Update[first:] {
+		if slices.EqualFunc(thawed[i].Endpoints, next.Endpoints, sameHints) {
+			p.Unchanged = append(p.Unchanged, thawed[i])
+		} else {
+			kept = append(kept, next)
+		}
+	}
+	p.Update = kept
 }
 
 // written calls f for each endpoint that the plan writes.

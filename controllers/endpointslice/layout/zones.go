@@ -143,7 +143,7 @@ func (p *Plan) Spread(shares Shares) (hinted map[string]int, problem string) {
 		return nil, problem
 	}
 	hinted = map[string]int{}
-	p.thaw(func(s *discoveryv1.EndpointSlice) bool { return !fits(s, hinted, quotas) })
+	thawed := p.thaw(func(s *discoveryv1.EndpointSlice) bool { return !fits(s, hinted, quotas) })
 	p.written(func(e *discoveryv1.Endpoint) {
 		e.Hints = nil
 		if isReady(e) {
@@ -152,6 +152,7 @@ func (p *Plan) Spread(shares Shares) (hinted map[string]int, problem string) {
 		}
 	})
 	p.trade(hinted, quotas)
+	p.refreeze(thawed)
 	return hinted, ""
 }
 
