@@ -150,8 +150,10 @@ func (w *write) merge(cur, o *unstructured.Unstructured, subresource string) *un
 	case subresource == "status" || subresource == "approval":
 		next = cur.DeepCopy()
 		setField(next, o.Object["status"], "status")
-		if w.r.typed && w.r.gvk.Kind != "Deployment" {
-			next.SetLabels(o.GetLabels())
+		if w.r.typed {
+			if w.r.gvk.Kind != "Deployment" {
+				next.SetLabels(o.GetLabels())
+			}
 			next.SetAnnotations(o.GetAnnotations())
 			next.SetFinalizers(o.GetFinalizers())
 		}
