@@ -30,7 +30,8 @@ type clients struct {
 	perAccount bool
 	fence      *fence
 	core       typedcorev1.CoreV1Interface
-	discovery  discovery.CachedDiscoveryInterface
+	fresh      discovery.DiscoveryInterface       // asks the server each time
+	discovery  discovery.CachedDiscoveryInterface // what the mapper knows
 	mapper     *restmapper.DeferredDiscoveryRESTMapper
 }
 
@@ -70,7 +71,7 @@ func newClients(config *rest.Config, perAccount bool, f *fence) (*clients, error
 	cached := memory.NewMemCacheClient(d)
 	return &clients{
 		root: config, perAccount: perAccount, fence: f, core: core,
-		discovery: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached),
+		fresh: d, discovery: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached),
 	}, nil
 }
 

@@ -26,7 +26,7 @@ func (b *contextBuilder) contextFor(d kit.Descriptor) (ControllerContext, error)
 	return ControllerContext{
 		Name: d.Name, Client: cached, Live: cached.Live(), Cache: b.cache, Recorder: recorder,
 		Log: klog.LoggerWithName(klog.Background(), d.Name), Gates: b.daemon.options.Gates.FeatureGate(),
-		Discovery: b.daemon.clients.discovery, Available: b.available, RootCA: b.rootCA,
+		Discovery: b.daemon.clients.fresh, Available: b.available, RootCA: b.rootCA,
 		Metrics: b.metrics, Register: legacyregistry.MustRegister,
 	}.In(b.daemon.scope), nil
 }

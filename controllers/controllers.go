@@ -4,6 +4,7 @@ import (
 	"orrery/controllers/deployment"
 	"orrery/controllers/endpointslice"
 	"orrery/controllers/garbagecollector"
+	"orrery/controllers/namespace"
 	"orrery/controllers/podgc"
 	"orrery/controllers/replicaset"
 	"orrery/controllers/replicationcontroller"
@@ -22,6 +23,7 @@ func All(s *options.Shared) []kit.Descriptor {
 		deployment.Descriptor(),
 		endpointslice.Descriptor(),
 		garbagecollector.Descriptor(),
+		namespace.Descriptor(),
 		podgc.Descriptor(),
 		replicaset.Descriptor(),
 		replicationcontroller.Descriptor(),

@@ -150,5 +150,5 @@ func Store[T any, P client.Ptr[T]](cc ControllerContext, indexes ...cache.Index[
 // backoffBase and backoffCap bound the time between two tries of a failing key; it doubles with each failure.
 const (
 	backoffBase = 5 * time.Millisecond
-	backoffCap  = 2 * time.Minute
+	backoffCap  = time.Minute
 )

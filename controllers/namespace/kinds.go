@@ -1,0 +1,87 @@
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// kindsMaxAge is how old a list of kinds may be. A namespace is emptied five seconds after its deletion at the
+// earliest, so a list of this age was made when nothing new could be created in it any more.
+const kindsMaxAge = 2 * time.Second
+
+// kind is something that can be in a namespace and be deleted.
+type kind struct {
+	gvk           schema.GroupVersionKind
+	gvr           schema.GroupVersionResource
+	canList       bool
+	canDeleteMany bool
+}
+
+// found is what the server says about its kinds. A failed part is an error beside the kinds of the others.
+type found struct {
+	kinds    []kind
+	failed   error // groups that could not be asked
+	unparsed error // group versions that make no sense
+}
+
+// kindList asks the server for its kinds, once for all namespaces that are deleted together.
+type kindList struct {
+	discover func() ([]*metav1.APIResourceList, error)
+
+	mu   sync.Mutex // guards last and at; not held while asking
+	last found
+	at   time.Time
+}
+
+func (l *kindList) get(now time.Time) found {
+	l.mu.Lock()
+	last, at := l.last, l.at
+	l.mu.Unlock()
+	if now.Sub(at) < kindsMaxAge && last.failed == nil {
+		return last
+	}
+	lists, err := l.discover()
+	f := parseKinds(lists)
+	f.failed = err
+	l.mu.Lock()
+	l.last, l.at = f, now
+	l.mu.Unlock()
+	return f
+}
+
+// parseKinds picks the kinds that can be deleted.
+func parseKinds(lists []*metav1.APIResourceList) found {
+	var f found
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			f.unparsed = errors.Join(f.unparsed, err)
+			continue
+		}
+		for _, r := range list.APIResources {
+			if !r.Namespaced || !slices.Contains(r.Verbs, "delete") {
+				continue
+			}
+			f.kinds = append(f.kinds, kind{
+				gvk: gv.WithKind(r.Kind), gvr: gv.WithResource(r.Name),
+				canList: slices.Contains(r.Verbs, "list"), canDeleteMany: slices.Contains(r.Verbs, "deletecollection"),
+			})
+		}
+	}
+	return f
+}
+
+// failureText says which groups could not be asked.
+func failureText(err error) string {
+	if groups, ok := discovery.GroupDiscoveryFailedErrorGroups(err); ok {
+		return fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(groups), err)
+	}
+	return err.Error()
+}

@@ -1,0 +1,193 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+const (
+	// finalizerEstimate is the time that objects with finalizers are given before the next look counts as late.
+	finalizerEstimate = 15 * time.Second
+	// sideBySide is how many kinds of one namespace are deleted at once.
+	sideBySide = 10
+	// manyAtOnce is how many objects of a kind without deletecollection are deleted at once.
+	manyAtOnce = 20
+)
+
+var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+
+// remains is what is left of one kind after a pass.
+type remains struct {
+	count      int
+	finalizers map[string]int // finalizer to number of objects that carry it
+	estimate   time.Duration  // how long the rest may need by itself
+}
+
+// pass is the outcome of one pass over a namespace.
+type pass struct {
+	found found
+
+	mu         sync.Mutex // guards the fields below while kinds are deleted side by side
+	left       map[schema.GroupVersionResource]int
+	finalizers map[string]int
+	failures   []error
+	estimate   time.Duration
+	podsOnly   bool // the pass ended with the pods; nothing is known of the rest
+}
+
+// purge deletes what is in a namespace: the pods, and everything else once they are gone.
+func (r *reconciler) purge(ctx context.Context, ns *corev1.Namespace) *pass {
+	p := &pass{found: r.kinds.get(time.Now()), left: map[schema.GroupVersionResource]int{}, finalizers: map[string]int{}}
+	var rest []kind
+	for _, k := range p.found.kinds {
+		if k.gvr != podResource {
+			rest = append(rest, k)
+			continue
+		}
+		left, err := r.empty(ctx, k, ns, r.podGrace(ns))
+		if err != nil {
+			err = fmt.Errorf("failed to delete pods for namespace: %s, err: %w", ns.Name, err)
+		}
+		p.add(k, left, err)
+	}
+	if p.podsLeft() {
+		p.podsOnly = true
+		return p
+	}
+	// Failures are collected in the pass: none keeps the other kinds back.
+	_ = kit.Batch(ctx, len(rest), sideBySide, func(ctx context.Context, i int) error {
+		left, err := r.empty(ctx, rest[i], ns, 0)
+		p.add(rest[i], left, err)
+		return nil
+	})
+	if err := ctx.Err(); err != nil {
+		p.add(kind{}, remains{}, err)
+	}
+	return p
+}
+
+// podGrace returns how long the namespace's pods may still take to stop, 0 once they are overdue.
+func (r *reconciler) podGrace(ns *corev1.Namespace) time.Duration {
+	var longest int64
+	for _, pod := range r.pods.List(ns.Name) {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.Spec.TerminationGracePeriodSeconds == nil {
+			continue
+		}
+		longest = max(longest, *pod.Spec.TerminationGracePeriodSeconds)
+	}
+	allowed := time.Duration(longest) * time.Second
+	if time.Since(ns.DeletionTimestamp.Time) >= allowed {
+		return 0
+	}
+	return allowed
+}
+
+// empty deletes all objects of a kind and returns what is left. An empty list is the common case and needs one
+// request: nothing can be created in the namespace any more.
+func (r *reconciler) empty(ctx context.Context, k kind, ns *corev1.Namespace, estimate time.Duration) (remains, error) {
+	items, err := r.list(ctx, k, ns.Name)
+	if err != nil || k.canList && len(items) == 0 {
+		return remains{estimate: estimate}.unless(err == nil), err
+	}
+	if err := r.deleteAll(ctx, k, ns.Name, items); err != nil {
+		return remains{estimate: estimate}, err
+	}
+	if items, err = r.list(ctx, k, ns.Name); err != nil {
+		return remains{estimate: estimate}, err
+	}
+	if len(items) == 0 {
+		return remains{estimate: estimate}.unless(k.canList), nil
+	}
+	left := remains{count: len(items), finalizers: map[string]int{}, estimate: estimate}
+	for _, o := range items {
+		for _, f := range o.GetFinalizers() {
+			left.finalizers[f]++
+		}
+	}
+	switch {
+	case estimate > 0:
+	case len(left.finalizers) > 0:
+		left.estimate = finalizerEstimate
+	default:
+		return left, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", ns.Name, k.gvr)
+	}
+	return left, nil
+}
+
+// unless returns nothing left if the kind is known to be empty.
+func (m remains) unless(empty bool) remains {
+	if empty {
+		return remains{}
+	}
+	return m
+}
+
+// list returns the objects of a kind, none if the server does not let them be listed after all.
+func (r *reconciler) list(ctx context.Context, k kind, namespace string) ([]*metav1.PartialObjectMetadata, error) {
+	if !k.canList {
+		return nil, nil
+	}
+	items, err := client.List[metav1.PartialObjectMetadata](ctx, r.live, client.Kind(k.gvk), client.InNamespace(namespace))
+	return items, ignoreUnsupported(err)
+}
+
+// deleteAll deletes by one request where the kind allows it, else one by one. Owners do not keep their dependents,
+// since everything in the namespace goes.
+func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, items []*metav1.PartialObjectMetadata) error {
+	if k.canDeleteMany {
+		err := client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, client.Kind(k.gvk), client.InNamespace(namespace), client.Background)
+		if !unsupported(err) {
+			return err
+		}
+	}
+	return kit.Batch(ctx, len(items), manyAtOnce, func(ctx context.Context, i int) error {
+		return ignoreUnsupported(client.Delete(ctx, r.live, items[i], client.Background, client.IfUID(items[i].UID)))
+	})
+}
+
+// unsupported reports whether the server does not do this for the kind, whatever its discovery says.
+func unsupported(err error) bool {
+	return apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
+}
+
+func ignoreUnsupported(err error) error {
+	if unsupported(err) {
+		return nil
+	}
+	return err
+}
+
+func (p *pass) add(k kind, left remains, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.failures = append(p.failures, err)
+	}
+	if left.count > 0 {
+		p.left[k.gvr] = left.count
+	}
+	for f, n := range maps.All(left.finalizers) {
+		p.finalizers[f] += n
+	}
+	p.estimate = max(p.estimate, left.estimate)
+}
+
+// podsLeft reports whether the namespace has to wait for its pods.
+func (p *pass) podsLeft() bool { return p.left[podResource] > 0 }
+
+// err returns why the namespace cannot be finalized whatever is left in it.
+func (p *pass) err() error {
+	return errors.Join(append([]error{p.found.failed, p.found.unparsed}, p.failures...)...)
+}
