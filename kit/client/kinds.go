@@ -59,9 +59,9 @@ func (r *resource) begin(verb *rest.Request, namespace string, namespaced bool) 
 	return verb.NamespaceIfScoped(namespace, namespaced).Resource(r.gvr.Resource)
 }
 
-// list returns a request for a collection; an empty namespace means all.
-func (r *resource) list(namespace string) *rest.Request {
-	req := r.begin(r.rest.Get(), namespace, r.namespaced && namespace != "")
+// many returns a request for a collection; an empty namespace means all.
+func (r *resource) many(verb *rest.Request, namespace string) *rest.Request {
+	req := r.begin(verb, namespace, r.namespaced && namespace != "")
 	if r.form == metadataOnly {
 		req = req.SetHeader("Accept", acceptMetadataList)
 	}

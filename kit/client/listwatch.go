@@ -27,7 +27,7 @@ func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, 
 			if err != nil {
 				return nil, err
 			}
-			return list, r.list(namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+			return list, r.many(r.rest.Get(), namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true

@@ -77,7 +77,7 @@ func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P,
 		if err != nil {
 			return nil, err
 		}
-		err = r.list(call.namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx).Into(list)
+		err = r.many(r.rest.Get(), call.namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx).Into(list)
 		if err != nil {
 			return nil, err
 		}

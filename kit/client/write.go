@@ -126,7 +126,7 @@ func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) 
 	}
 	call.del.DryRun = c.dry()
 	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields}
-	return r.begin(r.rest.Delete(), call.namespace, r.namespaced && call.namespace != "").
+	return r.many(r.rest.Delete(), call.namespace).
 		VersionedParams(lo, metav1.ParameterCodec).Body(&call.del).Do(ctx).Error()
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	"orrery/kit/client"
@@ -48,6 +49,9 @@ func (w *write) patch(key client.Key, kind types.PatchType, data []byte, subreso
 	}
 	next.SetName(key.Name)
 	next.SetNamespace(key.Namespace)
+	if next.GetUID() != cur.GetUID() {
+		return nil, invalid(w.r, key.Name, field.Invalid(field.NewPath("metadata", "uid"), next.GetUID(), "field is immutable"))
+	}
 	return w.update(next, subresource)
 }
 
