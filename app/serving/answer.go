@@ -19,27 +19,29 @@ var htmlSafe = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 // answerUnauthorized, answerForbidden and answerNotAcceptable answer with a Status
 // object, which is what Kubernetes clients expect of an error.
 
-func answerUnauthorized(w http.ResponseWriter) {
-	answerStatus(w, apierrors.NewUnauthorized("Unauthorized").Status())
+func answerUnauthorized(w http.ResponseWriter, req *http.Request) {
+	answerStatus(w, req, apierrors.NewUnauthorized("Unauthorized").Status())
 }
 
-func answerForbidden(w http.ResponseWriter, message string) {
-	answerStatus(w, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(message)).Status())
+func answerForbidden(w http.ResponseWriter, req *http.Request, message string) {
+	answerStatus(w, req, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New(message)).Status())
 }
 
-func answerNotAcceptable(w http.ResponseWriter, accepted string) {
-	answerStatus(w, metav1.Status{
+func answerNotAcceptable(w http.ResponseWriter, req *http.Request, accepted string) {
+	answerStatus(w, req, metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
 		Message: "only the following media types are accepted: " + accepted,
 	})
 }
 
-func answerStatus(w http.ResponseWriter, status metav1.Status) {
+func answerStatus(w http.ResponseWriter, req *http.Request, status metav1.Status) {
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(int(status.Code))
-	if err := json.NewEncoder(w).Encode(status); err != nil {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", prettyIndent(req))
+	if err := encoder.Encode(status); err != nil {
 		klog.V(4).InfoS("Answer not written", "err", err)
 	}
 }
@@ -51,7 +53,7 @@ func answerInternalError(w http.ResponseWriter, req *http.Request, err error) {
 }
 
 // answerJSON answers 200 with the value.
-func answerJSON(w http.ResponseWriter, req *http.Request, value any, indent string) {
+func answerJSON(w http.ResponseWriter, req *http.Request, contentType string, value any, indent string) {
 	var encoded []byte
 	var err error
 	if indent == "" {
@@ -63,7 +65,7 @@ func answerJSON(w http.ResponseWriter, req *http.Request, value any, indent stri
 		answerInternalError(w, req, fmt.Errorf("encode answer: %w", err))
 		return
 	}
-	writeBody(w, "application/json", encoded)
+	writeBody(w, contentType, encoded)
 }
 
 // writeBody answers 200. A caller that has gone away is nobody's concern.

@@ -94,7 +94,7 @@ func withAuthentication(auth authenticator.Request, next http.Handler) http.Hand
 		}
 		if err != nil || !ok {
 			limitConnection(w, req)
-			answerUnauthorized(w)
+			answerUnauthorized(w, req)
 			return
 		}
 		if isAnonymous(response.User) {

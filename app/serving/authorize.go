@@ -63,7 +63,7 @@ func withAuthorization(open openPaths, reviews *accessReviewer, next http.Handle
 		}
 		if !allowed {
 			klog.V(4).InfoS("Request forbidden", "user", who.GetName(), "verb", verb, "path", req.URL.Path, "reason", reason)
-			answerForbidden(w, forbiddenMessage(who, verb, req.URL.Path, reason))
+			answerForbidden(w, req, forbiddenMessage(who, verb, req.URL.Path, reason))
 			return
 		}
 		next.ServeHTTP(w, req)

@@ -37,7 +37,7 @@ func (p controllersPage) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			answerInternalError(w, req, fmt.Errorf("show controller %s: %w", name, err))
 			return
 		}
-		answerJSON(w, req, value, "  ")
+		answerJSON(w, req, "application/json", value, "  ")
 	default:
 		// Written to memory first, so that an error can still change the status.
 		var text bytes.Buffer
@@ -51,7 +51,7 @@ func (p controllersPage) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func (p controllersPage) index(w http.ResponseWriter, req *http.Request, names []string) {
 	if wantsJSON(req) {
-		answerJSON(w, req, map[string][]string{"controllers": append([]string{}, names...)}, "  ")
+		answerJSON(w, req, "application/json", map[string][]string{"controllers": append([]string{}, names...)}, "  ")
 		return
 	}
 	writeBody(w, "text/plain; charset=utf-8", []byte(strings.Join(append(names, ""), "\n")))

@@ -40,7 +40,9 @@ func (e Endpoints) Install(m *Mux) {
 	m.Handle("/metrics", legacyregistry.Handler())
 	slis.SLIMetricsWithReset{}.Install(m)
 	if e.Configz != nil {
-		m.Handle("/configz", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { answerJSON(w, req, e.Configz(), "") }))
+		m.Handle("/configz", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			answerJSON(w, req, "application/json", e.Configz(), "")
+		}))
 	}
 	if e.Profiling {
 		installProfiling(m, e.ContentionProfiling)
@@ -67,6 +69,7 @@ func installProfiling(m *Mux, contention bool) {
 	if contention {
 		runtime.SetBlockProfileRate(1)
 	}
+	m.HandleUnlisted("/debug/flags", http.HandlerFunc(listDebugFlags))
 	m.HandleUnlisted("/debug/flags/", http.HandlerFunc(listDebugFlags))
 	m.HandleUnlisted("/debug/flags/v", http.HandlerFunc(setVerbosity))
 }

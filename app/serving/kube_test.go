@@ -51,7 +51,7 @@ func newKube(t *testing.T) *kube {
 		k.asked[req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]]++
 		k.mu.Unlock()
 		if fail != 0 {
-			answerStatus(w, metav1.Status{Status: metav1.StatusFailure, Code: int32(fail), Reason: reasonOf(fail), Message: "as the test wants"})
+			answerStatus(w, req, metav1.Status{Status: metav1.StatusFailure, Code: int32(fail), Reason: reasonOf(fail), Message: "as the test wants"})
 			return
 		}
 		mux.ServeHTTP(w, req)
@@ -114,7 +114,7 @@ func (k *kube) getSettings(w http.ResponseWriter, req *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.settings == nil || req.PathValue("name") != k.settings.Name {
-		answerStatus(w, metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound})
+		answerStatus(w, req, metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound})
 		return
 	}
 	k.encode(w, http.StatusOK, k.settings)
@@ -124,7 +124,7 @@ func (k *kube) listSettings(w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	if query.Get("fieldSelector") != "metadata.name=extension-apiserver-authentication" || query.Get("sendInitialEvents") == "true" {
 		// The role allows no more than the one object, and streaming lists are optional.
-		answerStatus(w, metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
+		answerStatus(w, req, metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden})
 		return
 	}
 	if query.Get("watch") == "true" {

@@ -75,9 +75,9 @@ func TestPages(t *testing.T) {
 
 		{"flagz", "/flagz", "", 200, "text/plain; charset=utf-8", flagzText},
 		{"flagz for a browser", "/flagz", "text/html, application/xhtml+xml, */*;q=0.8", 200, "text/plain; charset=utf-8", flagzText},
-		{"flagz as JSON", "/flagz", "application/json;as=Flagz;v=v1beta1;g=config.k8s.io", 200, "application/json", fmt.Sprintf(flagzJSON, "v1beta1")},
-		{"flagz as old JSON", "/flagz", "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz", 200, "application/json", fmt.Sprintf(flagzJSON, "v1alpha1")},
-		{"flagz as YAML", "/flagz", "application/yaml;as=Flagz;v=v1beta1;g=config.k8s.io", 200, "application/yaml",
+		{"flagz as JSON", "/flagz", "application/json;as=Flagz;v=v1beta1;g=config.k8s.io", 200, "application/json;g=config.k8s.io;v=v1beta1;as=Flagz", fmt.Sprintf(flagzJSON, "v1beta1")},
+		{"flagz as old JSON", "/flagz", "application/json;v=v1alpha1;g=config.k8s.io;as=Flagz", 200, "application/json;g=config.k8s.io;v=v1alpha1;as=Flagz", fmt.Sprintf(flagzJSON, "v1alpha1")},
+		{"flagz as YAML", "/flagz", "application/yaml;as=Flagz;v=v1beta1;g=config.k8s.io", 200, "application/yaml;g=config.k8s.io;v=v1beta1;as=Flagz",
 			"apiVersion: config.k8s.io/v1beta1\nflags:\n  cluster-name: a=b\n  v: \"2\"\nkind: Flagz\nmetadata:\n  name: kube-controller-manager\n"},
 		{"flagz as JSON of no kind", "/flagz", "application/json", 406, "application/json", `/"reason":"NotAcceptable","code":406/`},
 		{"flagz as another kind", "/flagz", "application/json;as=Statusz;v=v1beta1;g=config.k8s.io", 406, "application/json", `/application/json, application/yaml, text/plain/`},
@@ -85,7 +85,7 @@ func TestPages(t *testing.T) {
 
 		{"statusz", "/statusz", "text/plain", 200, "text/plain; charset=utf-8",
 			`/\A\nkube-controller-manager statusz\nWarning: .*\n\nStarted: \w+ \w+ +\d+ .*\nUp: 0 hr 0\d min \d\d sec\nGo version: go1\.\d+.*\nBinary version: 1\.37\.2\nEmulation version: 1\.37\nPaths: /configz /flagz /healthz /livez /metrics /readyz\n\z/`},
-		{"statusz as JSON", "/statusz", "application/json;as=Statusz;v=v1beta1;g=config.k8s.io", 200, "application/json",
+		{"statusz as JSON", "/statusz", "application/json;as=Statusz;v=v1beta1;g=config.k8s.io", 200, "application/json;g=config.k8s.io;v=v1beta1;as=Statusz",
 			`/\A\{"kind":"Statusz","apiVersion":"config.k8s.io/v1beta1","metadata":\{"name":"kube-controller-manager"\},"startTime":"[^"]+Z","uptimeSeconds":\d+,"goVersion":"go[^"]+","binaryVersion":"1.37.2","emulationVersion":"1.37","paths":\["/configz","/flagz","/healthz","/livez","/metrics","/readyz"\]\}\z/`},
 
 		{"controllers", "/debug/controllers", "", 200, "text/plain; charset=utf-8", "broken\njob-controller/orphan-pods\n"},
@@ -99,7 +99,7 @@ func TestPages(t *testing.T) {
 
 		{"profiles", "/debug/pprof/", "", 200, "text/html; charset=utf-8", `/goroutine/`},
 		{"a profile", "/debug/pprof/goroutine?debug=1", "", 200, "text/plain; charset=utf-8", `/goroutine profile: total/`},
-		{"flags that can be changed", "/debug/flags/", "", 200, "text/plain; charset=utf-8", `/v  log verbosity/`},
+		{"flags that can be changed", "/debug/flags", "", 200, "text/plain; charset=utf-8", `/v  log verbosity/`},
 		{"verbosity cannot be read", "/debug/flags/v", "", 406, "text/plain; charset=utf-8", "unsupported http method\n"},
 		{"nothing at the root", "/", "", 404, "text/plain; charset=utf-8", "404 page not found\n"},
 	} {
@@ -211,7 +211,7 @@ func TestFlagValuesHideWhatIsClassified(t *testing.T) {
 
 func TestStatusObjectIsWhatClientsExpect(t *testing.T) {
 	recorder := httptest.NewRecorder()
-	answerUnauthorized(recorder)
+	answerUnauthorized(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
 	var status struct{ Kind, APIVersion, Reason string }
 	if err := json.Unmarshal(recorder.Body.Bytes(), &status); err != nil || status.Kind != "Status" || status.APIVersion != "v1" || status.Reason != "Unauthorized" {
 		t.Errorf("%+v, %v", status, err)

@@ -27,7 +27,7 @@ Warning: This endpoint is not meant to be machine parseable, has no formatting c
 func serveZpage(w http.ResponseWriter, req *http.Request, kind string, text func(*bytes.Buffer), object func(metav1.TypeMeta) any) {
 	form, ok := negotiateZpage(req.Header.Get("Accept"), kind)
 	if !ok {
-		answerNotAcceptable(w, zpageMediaTypes)
+		answerNotAcceptable(w, req, zpageMediaTypes)
 		return
 	}
 	if form.version == "" {
@@ -40,8 +40,9 @@ func serveZpage(w http.ResponseWriter, req *http.Request, kind string, text func
 		w.Header().Set("Warning", fmt.Sprintf(`299 - "This version of the %s endpoint is deprecated. Please use a newer version."`, strings.ToLower(kind)))
 	}
 	value := object(metav1.TypeMeta{Kind: kind, APIVersion: zpageGroup + "/" + form.version})
+	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", form.mediaType, zpageGroup, form.version, kind)
 	if form.mediaType == "application/json" {
-		answerJSON(w, req, value, prettyIndent(req))
+		answerJSON(w, req, contentType, value, prettyIndent(req))
 		return
 	}
 	encoded, err := yaml.Marshal(value)
@@ -49,7 +50,7 @@ func serveZpage(w http.ResponseWriter, req *http.Request, kind string, text func
 		answerInternalError(w, req, fmt.Errorf("encode %s: %w", kind, err))
 		return
 	}
-	writeBody(w, form.mediaType, encoded)
+	writeBody(w, contentType, encoded)
 }
 
 // FlagValues returns the flags with their present values, for Endpoints.Flags. Those
