@@ -1,0 +1,57 @@
+# Targets with a comment behind two # are listed by `make`.
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+KUBE_VERSION := 1.37.2
+PKG          := k8s.io/component-base/version
+LDFLAGS      := -s -w -X $(PKG).gitVersion=v$(KUBE_VERSION)+orrery.$(subst /,-,$(VERSION)) -X $(PKG).gitMajor=1 -X $(PKG).gitMinor=37 \
+                -X $(PKG).gitCommit=$(shell git rev-parse HEAD 2>/dev/null) -X $(PKG).gitTreeState=clean
+export CGO_ENABLED ?= 0
+export GOFLAGS     ?= -buildvcs=false
+MODULES := . hack/localcluster test/scenarios test/bench
+BIN     := bin
+
+.PHONY: help build run test unit scenarios lint generate verify bench clean localcluster
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/orrery, a static binary
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/orrery ./cmd/orrery
+
+localcluster:
+	cd hack/localcluster && go build -trimpath -o ../../$(BIN)/localcluster .
+
+run: build localcluster ## start a real control plane on this machine with Orrery in it, and an example; Ctrl-C ends it
+	$(BIN)/localcluster demo --orrery-bin=$(BIN)/orrery
+
+test: unit scenarios ## run all tests: unit tests, then the scenarios against a real API server
+
+unit:
+	go test ./...
+	cd hack/localcluster && go test ./...
+
+scenarios: build localcluster
+	$(BIN)/localcluster build
+	cd test/scenarios && ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -timeout 30m ./...
+
+lint: ## gofmt, vet and staticcheck, in every module
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt: the files above are not formatted" >&2; exit 1; }
+	@for m in $(MODULES); do echo "vet and staticcheck $$m"; \
+	  (cd $$m && go vet ./... && go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck >/dev/null && "$$(go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck)" ./...) || exit 1; done
+
+generate: build ## write the generated parts of the documentation again
+	go run ./hack/generate $(BIN)/orrery
+
+verify: build ## fail if a generated file is not fresh, or go.mod is not tidy
+	go run ./hack/generate -check $(BIN)/orrery
+	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "$$m/go.mod is not tidy" >&2; exit 1; }; done
+
+bench: build localcluster ## measure against kube-controller-manager, in pairs on the same cluster
+	$(BIN)/localcluster build
+	cd test/bench && go run . -orrery=$(CURDIR)/$(BIN)/orrery $(BENCH)
+
+clean: ## remove what the targets have built
+	rm -rf $(BIN) _output
