@@ -1,6 +1,8 @@
 package kittest
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -209,12 +212,20 @@ func (a *API) watch(r *Request) (answer, error) {
 	return answer{stream: s}, nil
 }
 
-func (a *API) deleteOptions(r *Request) (metav1.DeleteOptions, error) {
-	var o metav1.DeleteOptions
-	if len(r.body) == 0 {
+// deleteOptions reads the body of a delete, whatever group and version the caller's codec has given it.
+func (a *API) deleteOptions(r *Request) (o metav1.DeleteOptions, err error) {
+	switch magic := []byte("k8s\x00"); {
+	case len(r.body) == 0:
 		return o, nil
+	case bytes.HasPrefix(r.body, magic):
+		var envelope runtime.Unknown
+		if err = envelope.Unmarshal(r.body[len(magic):]); err == nil {
+			err = o.Unmarshal(envelope.Raw)
+		}
+	default:
+		err = json.Unmarshal(r.body, &o)
 	}
-	if _, _, err := a.codecs.UniversalDeserializer().Decode(r.body, nil, &o); err != nil {
+	if err != nil {
 		return o, apierrors.NewBadRequest(err.Error())
 	}
 	return o, nil
