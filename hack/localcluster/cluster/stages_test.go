@@ -151,6 +151,7 @@ func TestPodsGoThroughTheExpectedStages(t *testing.T) {
 		"deleted and held":       {deleted + `, "finalizers": ["x"], "deletionGracePeriodSeconds": 30`, `"phase": "Running", ` + ready, "pod-terminate"},
 		"ended and held":         {deleted + `, "finalizers": ["x"], "deletionGracePeriodSeconds": 30`, `"phase": "Failed"`, "pod-delete"},
 		"nothing left but held":  {deleted + `, "finalizers": ["x"], "deletionGracePeriodSeconds": 0`, `"phase": "Failed"`, ""},
+		"being erased":           {deleted + `, "deletionGracePeriodSeconds": 0`, `"phase": "Running", ` + ready, ""},
 		"completed, then erased": {deleted, `"phase": "Succeeded"`, "pod-delete"},
 	} {
 		var pod map[string]any
