@@ -66,7 +66,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// ControllersTable writes what is known of every controller, in this build or not: as a table, or as JSON.
+// ControllersTable writes what is known of every controller, in this build or not: as a table of text, or as JSON.
 func ControllersTable(w io.Writer, built []kit.Descriptor, format string) error {
 	infos := ControllerInfos(built)
 	switch format {
@@ -74,9 +74,9 @@ func ControllersTable(w io.Writer, built []kit.Descriptor, format string) error 
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(infos)
-	case "", "table":
+	case "", "text":
 	default:
-		return fmt.Errorf("--output must be table or json, got %q", format)
+		return fmt.Errorf("--output must be text or json, got %q", format)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tALIASES\tDEFAULT\tSERVICE ACCOUNT\tBUILT\tWHAT IT DOES")
