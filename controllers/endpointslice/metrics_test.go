@@ -1,0 +1,85 @@
+package endpointslice
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	compmetrics "k8s.io/component-base/metrics"
+
+	"orrery/kit/kittest"
+)
+
+// scrape lists the counters and gauges, "name{label=value} number" each, and the names of the rest.
+func scrape(t *testing.T, registry compmetrics.KubeRegistry) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, f := range families {
+		name := strings.TrimPrefix(f.GetName(), "endpoint_slice_controller_")
+		for _, m := range f.GetMetric() {
+			label := ""
+			for _, l := range m.GetLabel() {
+				label += "{" + l.GetName() + "=" + l.GetValue() + "}"
+			}
+			switch {
+			case m.GetGauge() != nil:
+				out = append(out, fmt.Sprintf("%s%s %v", name, label, m.GetGauge().GetValue()))
+			case m.GetCounter() != nil && name != "syncs":
+				out = append(out, fmt.Sprintf("%s%s %v", name, label, m.GetCounter().GetValue()))
+			default:
+				out = append(out, name+label)
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := compmetrics.NewKubeRegistry()
+		api := kittest.New(t, node("n1", "z1"))
+		cc := api.Context(Name)
+		cc.Register = func(all ...compmetrics.Registerable) { registry.MustRegister(all...) }
+		o := &options{workers: 1, maxEndpoints: 3}
+		for i := range 4 {
+			api.Create(t, pod("web", fmt.Sprint("w", i), fmt.Sprintf("10.1.0.%d", i+1)))
+		}
+		close := corev1.ServiceTrafficDistributionPreferClose
+		web := service("web", func(s *corev1.Service) { s.Spec.TrafficDistribution = &close })
+		api.Create(t, web)
+		api.Create(t, service("db"))
+		gone := service("gone")
+		gone.Spec.Selector = nil
+		api.Create(t, gone)
+		api.RunIn(t, cc, o.init)
+		api.Settle()
+		api.Create(t, pod("db", "d", "10.1.0.9"))
+		api.Settle()
+		want := `changes{operation=create} 3
+changes{operation=update} 1
+desired_endpoint_slices 3
+endpoints_added_per_sync
+endpoints_desired 5
+endpoints_removed_per_sync
+endpointslices_changed_per_sync{topology=Disabled}{traffic_distribution=}
+endpointslices_changed_per_sync{topology=Disabled}{traffic_distribution=PreferClose}
+num_endpoint_slices 3
+services_count_by_traffic_distribution{traffic_distribution=PreferClose} 1
+syncs{result=success}`
+		if got := scrape(t, registry); got != want {
+			t.Errorf("metrics\n%s\nwant\n%s", got, want)
+		}
+		api.Remove(t, web)
+		api.Settle()
+		want = strings.NewReplacer("slices 3", "slices 1", "desired 5", "desired 1", "PreferClose} 1", "PreferClose} 0").Replace(want)
+		if got := scrape(t, registry); got != want {
+			t.Errorf("metrics after a Service is gone\n%s\nwant\n%s", got, want)
+		}
+	})
+}
