@@ -241,8 +241,8 @@ func (c *controller[K]) work(ctx context.Context) {
 func (c *controller[K]) step(ctx context.Context, key K) {
 	defer c.queue.Done(key)
 	start := time.Now()
-	if lagging, wait := c.writes.hold(key, start); lagging != nil {
-		c.skipped(key, lagging.Resource().GroupResource(), wait)
+	if lagging := c.writes.hold(key, start); lagging != nil {
+		c.skipped(key, lagging.Resource().GroupResource())
 		return
 	}
 	c.begin(key, start)
@@ -285,8 +285,7 @@ func (c *controller[K]) file(key K, out Outcome, res Result, err error) {
 	}
 }
 
-func (c *controller[K]) skipped(key K, stale schema.GroupResource, wait time.Duration) {
-	c.queue.AddAfter(key, wait)
+func (c *controller[K]) skipped(key K, stale schema.GroupResource) {
 	c.cc.Metrics.skips.WithLabelValues(c.name).Inc()
 	if c.onSkip != nil {
 		c.onSkip(stale)

@@ -109,13 +109,13 @@ func (p *pendingWrites) add(n pendingWrite, latest map[*cache.Informer]int) {
 }
 
 // hold returns the informer that the key has to wait for, or nil if it may go on. Then wake is called for the key when it
-// may, and the caller has to look again within the returned time at the latest.
-func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer, wait time.Duration) {
+// may, or when it is time to look again.
+func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.pending[key]
 	if p == nil {
-		return nil, 0
+		return nil
 	}
 	p.stop()
 	for len(p.writes) > 0 && p.writes[0].settled(now) {
@@ -123,13 +123,20 @@ func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer, wait
 	}
 	if len(p.writes) == 0 {
 		delete(o.pending, key)
-		return nil, 0
+		return nil
 	}
 	first := p.writes[0]
+	// A timer of our own and not of the queue: it can be called off, and then costs no reconcile.
+	timer := time.AfterFunc(min(recheck, first.until.Sub(now)), func() { o.wake(key) })
+	giveUp := func() {}
 	if first.write.Deleted || !first.write.Unknown {
-		p.cancel = first.informer.WhenSeen(first.write, func() { o.wake(key) })
+		giveUp = first.informer.WhenSeen(first.write, func() { o.wake(key) })
 	}
-	return first.informer, min(recheck, first.until.Sub(now))
+	p.cancel = func() {
+		timer.Stop()
+		giveUp()
+	}
+	return first.informer
 }
 
 // sweep drops what has settled, for keys that nothing asks for any more. o.mu is held.

@@ -1,0 +1,129 @@
+package kit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"orrery/kit"
+)
+
+func TestBatchCallsAllWithinItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var running, most int
+		called := map[int]int{}
+		boom := errors.New("boom")
+		start := time.Now()
+		err := kit.Batch(t.Context(), 10, 3, func(_ context.Context, i int) error {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			called[i]++
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			switch i {
+			case 4:
+				panic("boom")
+			case 5:
+				return boom
+			}
+			return nil
+		})
+		var p *kit.PanicError
+		if !errors.Is(err, boom) || !errors.As(err, &p) {
+			t.Errorf("error %v, want both failures", err)
+		}
+		if most != 3 || len(called) != 10 {
+			t.Errorf("%d calls, %d at once; want 10, 3 at once", len(called), most)
+		}
+		if took := time.Since(start); took != 4*time.Second {
+			t.Errorf("took %s, want 4s", took)
+		}
+	})
+}
+
+func TestBatchBeginsNothingAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	err := kit.Batch(ctx, 10, 1, func(context.Context, int) error {
+		if calls++; calls == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if calls != 3 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
+	if err := kit.Batch(t.Context(), 0, 5, nil); err != nil {
+		t.Errorf("an empty batch failed: %v", err)
+	}
+}
+
+func TestSlowStartDoublesUntilTheFirstFailure(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n      int
+		fails  int // the call that fails, -1 for none
+		done   int
+		called int
+	}{
+		{"none", 0, -1, 0, 0},
+		{"all succeed", 10, -1, 10, 10},
+		{"the first fails", 100, 0, 0, 1},
+		{"one of the third batch fails", 100, 4, 6, 7},
+		{"the last batch is what is left", 6, 5, 5, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var called []int
+			done, err := kit.SlowStart(t.Context(), c.n, func(_ context.Context, i int) error {
+				mu.Lock()
+				defer mu.Unlock()
+				called = append(called, i)
+				if i == c.fails {
+					return errors.New("quota")
+				}
+				return nil
+			})
+			if done != c.done || len(called) != c.called || (err != nil) != (c.fails >= 0) {
+				t.Errorf("%d done, %d called, error %v; want %d done, %d called", done, len(called), err, c.done, c.called)
+			}
+			slices.Sort(called)
+			for i, got := range called {
+				if i != got {
+					t.Errorf("call %d missing: %v", i, called)
+				}
+			}
+		})
+	}
+}
+
+func TestSlowStartTurnsAPanicIntoAFailure(t *testing.T) {
+	done, err := kit.SlowStart(t.Context(), 4, func(_ context.Context, i int) error {
+		if i == 1 {
+			panic("boom")
+		}
+		return nil
+	})
+	var p *kit.PanicError
+	if done != 2 || !errors.As(err, &p) {
+		t.Errorf("%d done, error %v", done, err)
+	}
+}
+
+func TestSlowStartStopsWithTheController(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done, err := kit.SlowStart(ctx, 4, func(context.Context, int) error { return nil })
+	if done != 0 || err == nil {
+		t.Errorf("%d done, error %v", done, err)
+	}
+}
