@@ -139,7 +139,7 @@ func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
 	}
 	added, removed := k.changes(f)
 	if len(added)+len(removed) > 0 {
-		log.V(2).Info("Kinds have changed", "added", added, "removed", removed)
+		log.V(2).Info("Kinds have changed", "added", kindNames(added), "removed", kindNames(removed))
 		k.reset()
 	}
 	for _, gvk := range removed {
@@ -207,6 +207,14 @@ func (k *kinds) report(log klog.Logger) {
 		}
 		m.rounds++
 	}
+}
+
+func kindNames(gvks []schema.GroupVersionKind) []string {
+	out := make([]string, len(gvks))
+	for i, gvk := range gvks {
+		out[i] = gvk.Kind + "." + gvk.GroupVersion().String()
+	}
+	return out
 }
 
 func groupNames(broken map[schema.GroupVersion]error) []string {

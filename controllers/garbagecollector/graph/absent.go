@@ -12,7 +12,7 @@ func (g *Graph) Absent(ref Ref) Effects {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var e Effects
-	n := g.nodes[ref.UID]
+	n := g.known(ref.UID)
 	if n == nil {
 		return e
 	}
@@ -116,7 +116,7 @@ type View struct {
 func (g *Graph) View(uid types.UID) (View, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.nodes[uid]
+	n := g.known(uid)
 	if n == nil {
 		return View{}, false
 	}
@@ -139,7 +139,7 @@ func (g *Graph) Pending(uid types.UID) []Ref {
 func (g *Graph) dependents(uid types.UID, want func(d *node, blocks bool) bool) []Ref {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.nodes[uid]
+	n := g.known(uid)
 	if n == nil {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (g *Graph) dependents(uid types.UID, want func(d *node, blocks bool) bool) 
 func (g *Graph) Deadlocked(uid types.UID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.nodes[uid]
+	n := g.known(uid)
 	if n == nil {
 		return false
 	}
@@ -185,7 +185,7 @@ func (g *Graph) Deadlocked(uid types.UID) bool {
 func (g *Graph) Pause(uid types.UID) Pause {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := g.nodes[uid]
+	n := g.known(uid)
 	if n == nil {
 		return Pause{}
 	}

@@ -14,7 +14,7 @@ import (
 // vertex is a node as it is drawn.
 type vertex struct {
 	View
-	missing bool // referred to, and not in the graph
+	missing bool // known not to exist
 }
 
 // edge leads from a dependent to its owner.
@@ -51,12 +51,12 @@ func (g *Graph) draw(uids []types.UID) ([]vertex, []edge) {
 		if len(n.dependents) == 0 && len(n.owners) == 0 {
 			continue
 		}
-		vertices[uid] = vertex{View: View{Ref: n.ref, Virtual: n.virtual, Deleting: n.deleting, Foreground: n.foreground}}
+		vertices[uid] = vertex{
+			View:    View{Ref: n.ref, Virtual: n.virtual, Deleting: n.deleting, Foreground: n.foreground},
+			missing: n.absent,
+		}
 		for _, o := range n.owners {
 			edges[edge{uid, o.uid}] = true
-			if g.nodes[o.uid] == nil {
-				vertices[o.uid] = vertex{View: View{Ref: Ref{Kind: o.kind, Name: o.name, UID: o.uid}}, missing: true}
-			}
 		}
 	}
 	return slices.SortedFunc(maps.Values(vertices), func(a, b vertex) int { return cmp.Compare(a.Ref.UID, b.Ref.UID) }),

@@ -26,6 +26,7 @@ type node struct {
 	dependents map[*node]bool // true: the owner's deletion in the foreground waits for this dependent
 	blockers   int            // dependents that are true
 	virtual    bool
+	absent     bool  // known not to exist; kept for the dependents that refer to it
 	deleting   bool  // has a deletionTimestamp
 	foreground bool  // deleting, and waits for its dependents
 	orphaning  bool  // deleting, and waits for its dependents to be released

@@ -17,7 +17,7 @@ func (g *Graph) Concerns(old, new metav1.Object) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.nodes[new.GetUID()]
-	return n == nil || n.virtual
+	return n == nil || n.virtual || n.absent
 }
 
 func sameReferences(a, b []metav1.OwnerReference) bool {
@@ -38,7 +38,7 @@ func (g *Graph) Observe(kind Kind, obj metav1.Object) Effects {
 	case n == nil:
 		n = &node{ref: ref}
 		g.nodes[ref.UID] = n
-	case n.virtual:
+	case n.virtual || n.absent:
 		n.reveal(ref, &e)
 	case n.ref != ref && n.ref.Kind.GVK().GroupKind() == kind.GVK().GroupKind():
 		n.ref = ref // the server prefers another version of the kind now
@@ -53,7 +53,7 @@ func (g *Graph) Remove(kind Kind, obj metav1.Object) Effects {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var e Effects
-	n := g.nodes[obj.GetUID()]
+	n := g.known(obj.GetUID())
 	if n == nil {
 		return e
 	}
@@ -70,7 +70,7 @@ func (g *Graph) Doubt(obj metav1.Object) Effects {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var e Effects
-	n := g.nodes[obj.GetUID()]
+	n := g.known(obj.GetUID())
 	if n == nil {
 		return e
 	}
@@ -88,9 +88,17 @@ func (g *Graph) Doubt(obj metav1.Object) Effects {
 	return e
 }
 
-// reveal turns a virtual node into an observed one. Dependents that spoke of it by another name may refer to nothing.
+// known returns the node of an object that exists as far as the graph knows, or nil.
+func (g *Graph) known(uid types.UID) *node {
+	if n := g.nodes[uid]; n != nil && !n.absent {
+		return n
+	}
+	return nil
+}
+
+// reveal turns a node that was virtual, or believed absent, into an observed one. Dependents that spoke of it by another name may refer to nothing.
 func (n *node) reveal(ref Ref, e *Effects) {
-	n.virtual, n.tries = false, 0
+	n.virtual, n.absent, n.tries = false, false, 0
 	if n.ref == ref {
 		return
 	}
@@ -127,7 +135,8 @@ func (g *Graph) relate(n *node, owners []owner, e *Effects) {
 	}
 }
 
-// release ends the node's dependency on an owner. A virtual owner exists only as long as something refers to it.
+// release ends the node's dependency on an owner. An owner that does not exist, or may not, is kept only as long as
+// something refers to it.
 func (g *Graph) release(uid types.UID, n *node, e *Effects) {
 	p := g.nodes[uid]
 	if p == nil || !p.owns(n) {
@@ -135,7 +144,7 @@ func (g *Graph) release(uid types.UID, n *node, e *Effects) {
 	}
 	p.unlink(n)
 	switch {
-	case p.virtual && len(p.dependents) == 0:
+	case (p.virtual || p.absent) && len(p.dependents) == 0:
 		g.drop(p, p.ref, e)
 	case p.finished():
 		e.check(p)
@@ -156,6 +165,8 @@ func (g *Graph) attach(n *node, o owner, e *Effects) (dubious bool) {
 	}
 	p.link(n, blocks)
 	switch {
+	case p.absent:
+		dubious = true
 	case p.ref.Namespace != "" && p.ref.Namespace != n.ref.Namespace:
 		if !p.virtual {
 			e.misplaced(n, o.uid)
@@ -198,9 +209,10 @@ func (n *node) mark(obj metav1.Object, e *Effects) {
 
 // drop takes a node out that is known to be absent under that name, and asks for a look at what it leaves behind.
 func (g *Graph) drop(n *node, known Ref, e *Effects) {
-	delete(g.nodes, n.ref.UID)
+	n.absent, n.virtual, n.deleting, n.foreground, n.orphaning = true, false, false, false, false
 	g.detach(n, e)
 	if len(n.dependents) == 0 {
+		delete(g.nodes, n.ref.UID)
 		return
 	}
 	e.Gone = append(e.Gone, known)
