@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
@@ -44,8 +45,13 @@ type API struct {
 	panics   bool // are expected
 }
 
+// withoutPauses takes out client-go's pause after each error. It reckons with the clock outside of the bubble, which is
+// decades ahead, and would sleep for as long.
+var withoutPauses = sync.OnceFunc(func() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] })
+
 // New returns an API that holds the objects. Call it inside the bubble.
 func New(t testing.TB, objs ...client.Object) *API {
+	withoutPauses()
 	a := &API{
 		t: t, scheme: clientscheme.Scheme, codecs: clientscheme.Codecs, registry: newRegistry(), store: newStore(),
 		gates: map[featuregate.Feature]bool{},

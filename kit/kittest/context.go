@@ -26,7 +26,7 @@ import (
 func (a *API) Context(name string, rules ...rbacv1.PolicyRule) kit.ControllerContext {
 	a.t.Helper()
 	if a.cache == nil {
-		a.cache = cache.New(cache.Options{Client: a.Client("informers"), Slim: a.slim, Log: a.logger("cache")})
+		a.cache = cache.New(cache.Options{Client: a.Client("informers"), Slim: a.slim, Log: a.logger("cache", 0)})
 	}
 	c := a.Client(name, rules...).WithCache(a.cache)
 	config := a.Config(name)
@@ -36,7 +36,7 @@ func (a *API) Context(name string, rules ...rbacv1.PolicyRule) kit.ControllerCon
 		a.t.Fatalf("kittest: make discovery client: %v", err)
 	}
 	return kit.ControllerContext{
-		Name: name, Client: c, Live: c.Live(), Cache: a.cache, Recorder: &recorder{a, name}, Log: a.logger(name),
+		Name: name, Client: c, Live: c.Live(), Cache: a.cache, Recorder: &recorder{a, name}, Log: a.logger(name, 4),
 		Gates: a.featureGates(), Discovery: disco, Available: a.available, Metrics: kit.NewMetrics(),
 	}
 }
@@ -109,7 +109,7 @@ func (a *API) AllowPanics() {
 }
 
 // logger writes to the test's log. A panic that the kit has caught fails the test.
-func (a *API) logger(name string) klog.Logger {
+func (a *API) logger(name string, verbosity int) klog.Logger {
 	return funcr.New(func(prefix, args string) {
 		a.mu.Lock()
 		allowed := a.panics
@@ -119,7 +119,7 @@ func (a *API) logger(name string) klog.Logger {
 			return
 		}
 		a.t.Logf("%s %s", prefix, args)
-	}, funcr.Options{Verbosity: 4}).WithName(name)
+	}, funcr.Options{Verbosity: verbosity}).WithName(name)
 }
 
 // Event is one event that a controller published.
