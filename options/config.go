@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kcmconfigv1alpha1 "k8s.io/kube-controller-manager/config/v1alpha1"
 )
 
@@ -110,17 +109,19 @@ func (s *CMServer) applyLeaves(r *configReader) {
 	}
 }
 
-// applyFlagless sets what has no flag. It returns false for fields that nothing reads, unless they are zero.
+// applyFlagless sets what has no flag. It returns false for a value that nothing follows, unless it is zero or what is
+// so anyway.
 func (s *CMServer) applyFlagless(l configLeaf) bool {
 	switch l.path {
 	case "APIVersion", "Kind":
 	case "Generic.ClientConnection.AcceptContentTypes":
 		s.AcceptContentTypes = l.values[0]
 	case "GarbageCollectorController.GCIgnoredResources":
-		s.Shared.GCIgnoredResources = nil
+		var list []kcmconfigv1alpha1.GroupResource
 		for _, item := range l.items {
-			s.Shared.GCIgnoredResources = append(s.Shared.GCIgnoredResources, schema.GroupResource{Group: item["Group"], Resource: item["Resource"]})
+			list = append(list, kcmconfigv1alpha1.GroupResource{Group: item["Group"], Resource: item["Resource"]})
 		}
+		return slices.Equal(list, uncollected())
 	default:
 		zero := slices.ContainsFunc(l.values, func(v string) bool { return v == "" || v == "0" || v == "0s" || v == "false" })
 		return zero || len(l.values)+len(l.items) == 0

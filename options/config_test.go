@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kcmconfigv1alpha1 "k8s.io/kube-controller-manager/config/v1alpha1"
 	"sigs.k8s.io/yaml"
 )
@@ -56,9 +55,6 @@ JobController:
 	if s.Shared.Cloud.ConfigureRoutes || s.Shared.Cloud.ClusterCIDR != "10.244.0.0/16" {
 		t.Errorf("Cloud = %+v", s.Shared.Cloud)
 	}
-	if want := []schema.GroupResource{{Group: "metrics.k8s.io", Resource: "pods"}}; !reflect.DeepEqual(s.Shared.GCIgnoredResources, want) {
-		t.Errorf("GCIgnoredResources = %v", s.Shared.GCIgnoredResources)
-	}
 	for flag, want := range map[string]string{"concurrent-deployment-syncs": "10", "service-cluster-ip-range": "10.0.0.0/8,fd00::/108", "concurrent-job-syncs": "8"} {
 		if got := s.flag(flag).Value.String(); got != want {
 			t.Errorf("--%s=%s, want %s", flag, got, want)
@@ -67,7 +63,8 @@ JobController:
 	if err := validate(s); err != nil {
 		t.Error(err)
 	}
-	checkLines(t, strings.Join(s.Warnings(), "\n"), [][]string{{"--concurrent-job-syncs=8", "no effect"}, {"--service-cluster-ip-range"}})
+	checkLines(t, strings.Join(s.Warnings(), "\n"), [][]string{
+		{"f.yaml:15: GarbageCollectorController.GCIgnoredResources has no effect"}, {"--concurrent-job-syncs=8", "no effect"}, {"--service-cluster-ip-range"}})
 }
 
 func TestConfigProblemsHaveLines(t *testing.T) {

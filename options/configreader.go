@@ -24,7 +24,7 @@ type configReader struct {
 type configLeaf struct {
 	path   string              // field names in Go, joined by dots
 	shown  string              // the same as the file has them
-	line   int                 // where it is
+	line   int                 // where the file names it
 	values []string            // one value, or those of a list
 	items  []map[string]string // the fields of each object of a list of objects
 }
@@ -60,16 +60,16 @@ func (r *configReader) object(node *yaml.Node, typ reflect.Type, path, shown str
 			r.fail(key.Line, "unknown field %s%s%s", shown, key.Value, hint)
 			continue
 		}
-		r.field(value, field.Type, path+field.Name, shown+key.Value)
+		r.field(key.Line, value, field.Type, path+field.Name, shown+key.Value)
 	}
 }
 
-// field reads the value of a field of any type.
-func (r *configReader) field(node *yaml.Node, typ reflect.Type, path, shown string) {
+// field reads the value of a field of any type. line is where the file names it.
+func (r *configReader) field(line int, node *yaml.Node, typ reflect.Type, path, shown string) {
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	leaf := configLeaf{path: path, shown: shown, line: node.Line}
+	leaf := configLeaf{path: path, shown: shown, line: line}
 	switch {
 	case node.ShortTag() == "!!null":
 		return // as if it were not given

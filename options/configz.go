@@ -29,11 +29,13 @@ func (s *CMServer) Configz() any {
 	}
 	c.Generic.Controllers = s.canonicalSelection()
 	c.Generic.ClientConnection.AcceptContentTypes = s.AcceptContentTypes
-	for _, r := range s.Shared.GCIgnoredResources {
-		c.GarbageCollectorController.GCIgnoredResources = append(c.GarbageCollectorController.GCIgnoredResources,
-			kcmconfigv1alpha1.GroupResource{Group: r.Group, Resource: r.Resource})
-	}
+	c.GarbageCollectorController.GCIgnoredResources = uncollected()
 	return c
+}
+
+// uncollected are the resources that the garbage collector leaves alone, which is fixed.
+func uncollected() []kcmconfigv1alpha1.GroupResource {
+	return []kcmconfigv1alpha1.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
 }
 
 // canonicalSelection is --controllers with the names that the aliases stand for.

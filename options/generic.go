@@ -82,10 +82,12 @@ func (o *Generic) AddFlags(fs *pflag.FlagSet, known, off []string) {
 		"How long the controllers may take to stop before the process ends without them.")
 	fs.BoolVar(&o.UseServiceAccountCredentials, "use-service-account-credentials", o.UseServiceAccountCredentials,
 		"Give each controller the credentials of its own service account.")
+	lists := "All controllers: " + strings.Join(known, ", ")
+	if len(off) > 0 {
+		lists += "\nOff by default: " + strings.Join(off, ", ")
+	}
 	fs.StringSliceVar(&o.Selection, "controllers", o.Selection,
-		"Controllers to run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it off. The first match counts.\n"+
-			"All controllers: "+strings.Join(known, ", ")+"\n"+
-			"Off by default: "+strings.Join(off, ", "))
+		"Controllers to run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it off. The first match counts.\n"+lists)
 	fs.BoolVar(&o.IgnoreUnknownControllers, "ignore-unknown-controllers", o.IgnoreUnknownControllers,
 		"Warn of names in --controllers that no controller has, instead of refusing to start.")
 	addElectionFlags(&o.LeaderElection, fs)

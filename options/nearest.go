@@ -23,7 +23,7 @@ func (s *CMServer) FlagError(err error) error {
 
 // nearest returns the name that takes the fewest edits from word, or nothing where none is near.
 func nearest(word string, names []string) string {
-	best, least := "", max(2, len(word)/3)+1
+	best, least := "", max(1, len(word)/3)+1
 	for _, name := range names {
 		if d := edits(word, name); d < least || d == least && best != "" && name < best {
 			best, least = name, d

@@ -86,10 +86,11 @@ func TestEachControllerStaysOffAndRunsAlone(t *testing.T) {
 }
 
 func TestUnknownControllers(t *testing.T) {
-	s := mustParse(t, "--controllers=*,-nope,-deplyoment,podgc,-job-controller")
+	s := mustParse(t, "--controllers=*,-nope,-deplyoment,podgc,-job-controller,foo")
 	checkLines(t, text(validate(s)), [][]string{
 		{`"nope"`, "--ignore-unknown-controllers"},
 		{`"deplyoment"`, `did you mean "deployment"?`},
+		{`"foo" is not the name of a controller (`},
 	})
 	if strings.Contains(strings.Split(validate(s).Error(), "\n")[0], "did you mean") {
 		t.Errorf("nothing is near nope: %v", validate(s))

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	netutils "k8s.io/utils/net"
 )
 
@@ -18,8 +17,6 @@ type Shared struct {
 	ServiceAccountKeyFile string
 	// ServiceAccountTokenSyncs is the number of service accounts and of token secrets handled at once.
 	ServiceAccountTokenSyncs int32
-	// GCIgnoredResources are never collected. They have no flag; the configuration file may name them.
-	GCIgnoredResources []schema.GroupResource
 	// Cloud says what the cluster's network looks like to controllers that hand out addresses and routes.
 	Cloud Cloud
 }
@@ -57,8 +54,6 @@ const rangeAllocator = "RangeAllocator"
 func NewShared() Shared {
 	return Shared{
 		ServiceAccountTokenSyncs: 5,
-		// Events are many and short-lived, and nothing owns them.
-		GCIgnoredResources: []schema.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}},
 		Cloud: Cloud{
 			CIDRAllocatorType: rangeAllocator, ClusterName: "kubernetes", ConfigureRoutes: true,
 			RouteReconciliationPeriod: 10 * time.Second,
@@ -140,7 +135,7 @@ func validateCIDRs(flag, value string) []error {
 	for _, part := range parts {
 		_, cidr, err := netutils.ParseCIDRSloppy(part)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s must be a range such as 10.244.0.0/16, or an IPv4 and an IPv6 range separated by a comma, got %q in %q", flag, part, value))
+			errs = append(errs, fmt.Errorf("--%s must be a range such as 10.244.0.0/16, or an IPv4 and an IPv6 range separated by a comma, got %q", flag, part))
 			continue
 		}
 		families[netutils.IsIPv6CIDR(cidr)]++
