@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"orrery/hack/localcluster/cluster"
+)
+
+// raised are the client limits at which upstream is not held up by its own throttle.
+var raised = []string{"--kube-api-qps=5000", "--kube-api-burst=10000"}
+
+type settings struct {
+	orrery   string
+	sizes    []size
+	phases   []string
+	throttle string
+	nodes    int
+	pending  int
+	rounds   int
+	same     bool
+	out      string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	s, err := parse(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{Name: "bench", Nodes: s.nodes, OrreryBin: s.orrery, Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Stop() }()
+	var results []result
+	for round := range s.rounds {
+		order := []cluster.ManagerKind{cluster.Upstream, cluster.Orrery}
+		if round%2 == 1 {
+			order[0], order[1] = order[1], order[0]
+		}
+		for _, kind := range order {
+			got, err := measure(ctx, c, s, kind, round)
+			if err != nil {
+				return fmt.Errorf("%s: %w", kind, err)
+			}
+			results = append(results, got...)
+		}
+	}
+	report(os.Stdout, results)
+	if s.out == "" {
+		return nil
+	}
+	data, err := json.MarshalIndent(results, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.out, append(data, '\n'), 0o644)
+}
+
+func parse(args []string) (settings, error) {
+	var s settings
+	var sizes, phases string
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.StringVar(&s.orrery, "orrery", "../../bin/orrery", "the binary to measure")
+	fs.StringVar(&sizes, "sizes", "10x50,20x50,80x50", "Deployments x replicas, each Deployment with a Service, all in one namespace")
+	fs.StringVar(&phases, "phases", "create,roll,zero,up,delete,pending,many,idle", "what to measure")
+	fs.StringVar(&s.throttle, "upstream", "raised", "upstream's client limits: raised (--kube-api-qps=5000) or default")
+	fs.IntVar(&s.nodes, "nodes", 10, "fake nodes")
+	fs.IntVar(&s.pending, "pending", 3000, "pods of the ReplicaSet that nothing schedules")
+	fs.IntVar(&s.rounds, "rounds", 1, "repetitions; the order of the two alternates")
+	fs.BoolVar(&s.same, "same-controllers", false, "run upstream with only the controllers that Orrery has")
+	fs.StringVar(&s.out, "out", "", "file for the results as JSON")
+	if err := fs.Parse(args); err != nil {
+		return s, err
+	}
+	if s.throttle != "raised" && s.throttle != "default" {
+		return s, fmt.Errorf("-upstream must be raised or default, got %q", s.throttle)
+	}
+	for text := range strings.SplitSeq(sizes, ",") {
+		var one size
+		if _, err := fmt.Sscanf(text, "%dx%d", &one.deployments, &one.replicas); err != nil || one.deployments < 1 || one.replicas < 1 {
+			return s, fmt.Errorf("-sizes must be like 20x50,80x50; got %q", text)
+		}
+		s.sizes = append(s.sizes, one)
+	}
+	s.phases = strings.Split(phases, ",")
+	path, err := filepath.Abs(s.orrery)
+	s.orrery = path
+	return s, err
+}
