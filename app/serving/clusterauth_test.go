@@ -75,7 +75,7 @@ func TestLookupFailure(t *testing.T) {
 		{name: "forbidden", failWith: http.StatusForbidden, refused: true},
 		{name: "forbidden but tolerated", failWith: http.StatusForbidden, set: func(c *Config) { c.Authentication.TolerateLookupFailure = true }},
 		{name: "forbidden but not needed", failWith: http.StatusForbidden, set: func(c *Config) { c.Authentication.SkipLookup = true }},
-		{name: "server stays broken", failWith: http.StatusServiceUnavailable, refused: true},
+		{name: "server stays broken", failWith: http.StatusServiceUnavailable, refused: true, set: func(c *Config) { c.LookupTimeout = 200 * time.Millisecond }},
 		{name: "not published yet"}, // 404
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -83,7 +83,6 @@ func TestLookupFailure(t *testing.T) {
 			k.failWith = tc.failWith
 			c := testConfig(t)
 			c.Authentication.Kubeconfig = k.kubeconfig
-			c.LookupTimeout = 200 * time.Millisecond
 			if tc.set != nil {
 				tc.set(&c)
 			}
