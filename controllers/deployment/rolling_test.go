@@ -55,6 +55,7 @@ func TestPlanRolling(t *testing.T) {
 		{"a roll-over", bounds{10, 3, 2}, set("n", 0, 0), []*appsv1.ReplicaSet{set("a", 8, 8), set("b", 5, 0)}, "b>0"},
 		{"the oldest gives way first", bounds{10, 3, 2}, set("n", 6, 6), []*appsv1.ReplicaSet{set("a", 3, 3), set("b", 4, 4)}, "a>0 b>2"},
 		{"pods about to go do not count", bounds{10, 3, 2}, set("n", 5, 0), []*appsv1.ReplicaSet{set("a", 8, 10)}, ""},
+		{"nor bring any back", bounds{10, 0, 2}, set("n", 0, 0), []*appsv1.ReplicaSet{set("a", 5, 10), set("b", 5, 0)}, "b>3"},
 		{"scaled to nothing", bounds{0, 0, 0}, set("n", 2, 2), []*appsv1.ReplicaSet{set("a", 3, 3)}, "n>0 a>0"},
 	} {
 		if got := show(planRolling(c.b, c.current, c.old)); got != c.want {
@@ -124,6 +125,11 @@ func runRollout(t *testing.T, w *world, b bounds, healthy bool) {
 	for range 300 {
 		before := w.available()
 		plan := planRolling(b, current, old)
+		for _, p := range plan {
+			if p.set != current && p.to >= size(p.set) {
+				t.Fatalf("%+v: an old set of %d does not shrink: %s", b, size(p.set), show(plan))
+			}
+		}
 		w.apply(plan)
 		if total := sum(w.sets, size); total > b.ceiling() {
 			t.Fatalf("%+v: %d pods asked for after %s", b, total, show(plan))
