@@ -18,6 +18,9 @@ import (
 	"orrery/hack/localcluster/internal/binaries"
 )
 
+// testTimeout is for a machine on which everything else runs too.
+const testTimeout = 2 * time.Minute
+
 // requirePrograms skips a test that needs programs nobody has built yet, unless
 // ORRERY_E2E=1 asks for building them.
 func requirePrograms(t *testing.T) {
@@ -74,9 +77,9 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-func waitAvailable(t *testing.T, c *Cluster, name string) {
+func waitAvailable(ctx context.Context, t *testing.T, c *Cluster, name string) {
 	t.Helper()
-	err := poll(t.Context(), name, c.APIServer(), func(ctx context.Context) error {
+	err := poll(ctx, name, c.APIServer(), func(ctx context.Context) error {
 		d, err := c.Client().AppsV1().Deployments("default").Get(ctx, name, metav1.GetOptions{})
 		if err == nil && d.Status.AvailableReplicas != *d.Spec.Replicas {
 			err = fmt.Errorf("%d of %d pods available", d.Status.AvailableReplicas, *d.Spec.Replicas)
@@ -90,7 +93,7 @@ func waitAvailable(t *testing.T, c *Cluster, name string) {
 
 func TestADeploymentRollsOutUnderUpstream(t *testing.T) {
 	c := startForTest(t, Options{Name: "test", Nodes: 3, ControllerManager: Upstream})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := c.WaitUsable(ctx); err != nil {
 		t.Fatal(err)
@@ -99,7 +102,7 @@ func TestADeploymentRollsOutUnderUpstream(t *testing.T) {
 		if _, err := c.Client().AppsV1().Deployments("default").Create(ctx, deployment(name, 10), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		waitAvailable(t, c, name)
+		waitAvailable(ctx, t, c, name)
 	}
 	create("first")
 
@@ -190,4 +193,55 @@ func TestAStartThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 			t.Errorf("bad %s: %v is left", name, left)
 		}
 	}
+}
+
+// readyStatus returns the status of a node's Ready condition.
+func readyStatus(ctx context.Context, c *Cluster, name string) (corev1.ConditionStatus, error) {
+	node, err := c.Client().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status, nil
+		}
+	}
+	return "", nil
+}
+
+// TestALostNodeIsNoticedAndComesBack takes half a minute: a kubelet renews its
+// lease every ten seconds, so it cannot be missed sooner.
+func TestALostNodeIsNoticedAndComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	c := startForTest(t, Options{Nodes: 2, ControllerManager: Upstream, CMArgs: []string{
+		"--node-monitor-grace-period=14s", "--node-monitor-period=1s", "--controllers=node-lifecycle-controller",
+	}})
+	waitStatus := func(want corev1.ConditionStatus) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+		defer cancel()
+		err := poll(ctx, "node-1", c.APIServer(), func(ctx context.Context) error {
+			status, err := readyStatus(ctx, c, "node-1")
+			if err == nil && status != want {
+				err = fmt.Errorf("Ready is %s, want %s", status, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.StopNodeHeartbeat(t.Context(), "node-1"); err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(corev1.ConditionUnknown)
+	if status, err := readyStatus(t.Context(), c, "node-2"); status != corev1.ConditionTrue {
+		t.Errorf("the other node: Ready is %s, %v", status, err)
+	}
+	if err := c.StartNodeHeartbeat(t.Context(), "node-1"); err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(corev1.ConditionTrue)
 }

@@ -34,13 +34,13 @@ func shell(t *testing.T, script string, grace time.Duration) *Process {
 // eventually polls until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 200 {
+	for range 1000 {
 		if ok() {
 			return
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
-	t.Fatalf("not within 5 s: %s", what)
+	t.Fatalf("not within 25 s: %s", what)
 }
 
 func TestStopEndsAProcessThatListens(t *testing.T) {

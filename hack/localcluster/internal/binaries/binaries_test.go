@@ -153,7 +153,7 @@ func TestAnInterruptedBuildEndsSoonAndLeavesNothing(t *testing.T) {
 	if _, err := Ensure(ctx, Request{Names: []string{Etcd}}); err == nil {
 		t.Error("an interrupted build succeeds")
 	}
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("took %v to stop", took)
 	}
 	assertEmpty(t, cache)
