@@ -33,6 +33,12 @@ type ObjectReconciler[P client.Object] interface {
 	Reconcile(ctx context.Context, obj P) (Result, error)
 }
 
+// ObjectFunc makes an ObjectReconciler of a function.
+type ObjectFunc[P client.Object] func(ctx context.Context, obj P) (Result, error)
+
+// Reconcile calls f.
+func (f ObjectFunc[P]) Reconcile(ctx context.Context, obj P) (Result, error) { return f(ctx, obj) }
+
 // Result says when to reconcile the key again without a change; the zero value means not at all.
 type Result struct {
 	// After is the time to wait; 0 or less means no further call.

@@ -59,7 +59,7 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	if err != nil {
 		return nil, fmt.Errorf("update %s: %w", KeyOf(obj), err)
 	}
-	if c.cache != nil && call.subresource == "" && c.cache.Slimmed(r.gvk, obj) {
+	if c.cache != nil && (call.subresource == "" || call.subresource == "status") && c.cache.Slimmed(r.gvk, obj) {
 		return nil, fmt.Errorf("update %s %s: the cached object lacks fields that an update would erase; use a patch, or read it live", r.gvk.Kind, KeyOf(obj))
 	}
 	req := r.one(r.rest.Put(), KeyOf(obj))

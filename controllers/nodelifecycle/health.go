@@ -1,0 +1,70 @@
+package nodelifecycle
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// health is what is remembered of a node between two looks. Times are this process's own: the clocks of nodes differ.
+type health struct {
+	seen         time.Time   // when the last sign of life was noticed
+	heartbeat    metav1.Time // of the ready condition at that time
+	hasCondition bool        // whether there was a ready condition
+	renewed      time.Time   // renew time of the lease, as the node wrote it
+	lease        string      // resourceVersion of the lease; empty if there is none
+}
+
+// observe notes the signs of life of a node: a status with another heartbeat, or a renewed lease. The result is the
+// new memory; h is nil for a node seen for the first time.
+func (h *health) observe(node *corev1.Node, lease *coordinationv1.Lease, now time.Time) *health {
+	ready := condition(node, corev1.NodeReady)
+	next := health{seen: now}
+	switch {
+	case ready == nil && h == nil:
+		next.seen = node.CreationTimestamp.Time // never heard of: the start-up grace runs from its creation
+	case ready == nil && !h.hasCondition, h != nil && ready != nil && h.hasCondition && h.heartbeat.Equal(&ready.LastHeartbeatTime):
+		next = *h
+	case h != nil:
+		next.renewed, next.lease = h.renewed, h.lease
+	}
+	if ready != nil {
+		next.hasCondition, next.heartbeat = true, ready.LastHeartbeatTime
+	}
+	if lease != nil && lease.Spec.RenewTime != nil && (next.lease == "" || next.renewed.Before(lease.Spec.RenewTime.Time)) {
+		next.seen, next.renewed, next.lease = now, lease.Spec.RenewTime.Time, lease.ResourceVersion
+	}
+	return &next
+}
+
+// silentFor reports whether a node has given no sign of life for its grace period.
+func (h *health) silentFor(grace time.Duration, now time.Time) bool {
+	return now.After(h.seen.Add(grace))
+}
+
+// heartbeatConditions are those that a kubelet keeps up to date, and that nobody knows once it is silent.
+var heartbeatConditions = []corev1.NodeConditionType{
+	corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
+}
+
+// unknownConditions returns the conditions that have to change because the node is silent.
+func unknownConditions(node *corev1.Node, now metav1.Time) []corev1.NodeCondition {
+	var out []corev1.NodeCondition
+	for _, t := range heartbeatConditions {
+		c := condition(node, t)
+		switch {
+		case c == nil:
+			out = append(out, corev1.NodeCondition{
+				Type: t, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
+				LastHeartbeatTime: node.CreationTimestamp, LastTransitionTime: now,
+			})
+		case c.Status != corev1.ConditionUnknown:
+			u := *c
+			u.Status, u.Reason, u.Message, u.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
+			out = append(out, u)
+		}
+	}
+	return out
+}

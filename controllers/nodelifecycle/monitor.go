@@ -1,0 +1,269 @@
+package nodelifecycle
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/node/topology"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+// all is the one key of the heartbeat loop.
+type all struct{}
+
+// excludeLabel keeps a node out of the count of its zone.
+const excludeLabel = "node.kubernetes.io/exclude-disruption"
+
+// verdict is what one look at a node has led to.
+type verdict struct {
+	node     *corev1.Node
+	status   corev1.ConditionStatus // of its ready condition now; empty if it has none or could not be judged
+	judged   bool
+	justLost bool // this look has found it silent
+}
+
+// monitor looks at the heartbeats of all nodes once.
+func (r *reconciler) monitor(ctx context.Context, _ all) (kit.Result, error) {
+	start := time.Now()
+	defer func() { r.metrics.allNodes.Observe(time.Since(start).Seconds()) }()
+	if r.staleFor != nil && !r.leases.Informer().Seen(*r.staleFor) {
+		klog.FromContext(ctx).Info("The cache of leases is behind; no node is judged until it has caught up", "lease", r.staleFor.Key)
+		return kit.Done, nil
+	}
+	r.staleFor = nil
+	nodes := r.nodes.List("")
+	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	r.register(ctx, nodes)
+	verdicts, stale := r.judgeAll(ctx, nodes, start)
+	if stale != nil {
+		r.staleFor = stale
+		return kit.Done, nil
+	}
+	// Before any node is queued for a taint: its zone's rate has to be the one for this state of affairs.
+	for _, d := range r.zones.settle(verdicts, r.metrics) {
+		klog.FromContext(ctx).Info("Zone is in another state", "zone", d.zone, "state", d.state, "evictionsPerSecond", d.rate)
+	}
+	errs := []error{r.act(ctx, verdicts)}
+	switch r.zones.takeTransition() {
+	case enteredDisruption:
+		klog.FromContext(ctx).Info("No node anywhere is ready: nothing is evicted any more")
+		errs = append(errs, r.spare(ctx, nodes))
+	case leftDisruption:
+		klog.FromContext(ctx).Info("Some nodes are ready again: silence is counted anew")
+		for _, h := range r.health {
+			h.seen = time.Now()
+		}
+	}
+	return kit.Done, kit.Terminal(errors.Join(errs...)) // the next period is the next try
+}
+
+// register notes nodes that have come and gone.
+func (r *reconciler) register(ctx context.Context, nodes []*corev1.Node) {
+	here := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		here[n.Name] = true
+		r.zones.ensure(topology.GetZoneKey(n), r.metrics)
+		if r.known[n.Name] == nil {
+			r.event(n, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Node %s event: Registered Node %s in Controller", n.Name, n.Name))
+		}
+		r.known[n.Name] = n
+	}
+	for name, n := range r.known {
+		if here[name] {
+			continue
+		}
+		r.event(n, corev1.EventTypeNormal, "RemovingNode", fmt.Sprintf("Node %s event: Removing Node %s from Controller", name, name))
+		klog.FromContext(ctx).V(1).Info("Node is gone", "node", name)
+		delete(r.known, name)
+		delete(r.health, name)
+		delete(r.retry, name)
+		r.zones.dequeue(name)
+	}
+}
+
+// judgeAll finds out which nodes live. It reads nothing from the server but the leases of nodes that seem silent. If
+// one of those turns out to be newer than the cache, nobody is judged: stale is what the cache has to reach first.
+func (r *reconciler) judgeAll(ctx context.Context, nodes []*corev1.Node, now time.Time) (verdicts []verdict, stale *client.Write) {
+	verdicts = make([]verdict, len(nodes))
+	var silent []int
+	for i, n := range nodes {
+		lease, _ := r.leases.Get(kit.Key{Namespace: corev1.NamespaceNodeLease, Name: n.Name})
+		h := r.health[n.Name].observe(n, lease, now)
+		r.health[n.Name] = h
+		ready := condition(n, corev1.NodeReady)
+		verdicts[i] = verdict{node: n, judged: true}
+		grace := r.options.startupGrace
+		if ready != nil {
+			grace, verdicts[i].status = r.options.gracePeriod, ready.Status
+		}
+		if h.silentFor(grace, now) {
+			silent = append(silent, i)
+		}
+	}
+	behind := make([]*client.Write, len(silent))
+	_ = kit.Batch(ctx, len(silent), nodeWorkers, func(ctx context.Context, i int) error {
+		v := &verdicts[silent[i]]
+		behind[i] = r.confirm(ctx, v, r.health[v.node.Name].lease)
+		return nil
+	})
+	for _, w := range behind {
+		if w != nil {
+			return nil, w
+		}
+	}
+	_ = kit.Batch(ctx, len(silent), nodeWorkers, func(ctx context.Context, i int) error {
+		if v := &verdicts[silent[i]]; v.judged {
+			r.giveUp(ctx, v)
+		}
+		return nil
+	})
+	return verdicts, nil
+}
+
+// confirm asks the server for the lease of a node that seems silent. A node whose lease cannot be read is not judged.
+func (r *reconciler) confirm(ctx context.Context, v *verdict, known string) (behind *client.Write) {
+	if !r.breaker {
+		return nil
+	}
+	key := kit.Key{Namespace: corev1.NamespaceNodeLease, Name: v.node.Name}
+	lease, err := client.Get[coordinationv1.Lease](ctx, r.live, key)
+	switch {
+	case err == nil && lease.ResourceVersion != known:
+		return &client.Write{GVK: r.leases.GVK(), Key: key, UID: lease.UID, ResourceVersion: lease.ResourceVersion}
+	case err != nil && !apierrors.IsNotFound(err):
+		v.judged = false
+		klog.FromContext(ctx).Error(err, "A node seems silent, but its lease cannot be read: it is not judged", "node", klog.KObj(v.node))
+	}
+	return nil
+}
+
+// giveUp writes that nothing is known of a silent node any more.
+func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
+	start := time.Now()
+	defer func() { r.metrics.oneNode.Observe(time.Since(start).Seconds()) }()
+	changed := unknownConditions(v.node, metav1.NewTime(start))
+	if !slices.ContainsFunc(changed, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }) {
+		v.status = corev1.ConditionUnknown
+		return
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": v.node.ResourceVersion, "uid": v.node.UID},
+		"status":   map[string]any{"conditions": changed},
+	})
+	var updated *corev1.Node
+	if err == nil {
+		updated, err = client.PatchObject(ctx, r.client, v.node, client.StrategicPatch(patch), client.Status)
+	}
+	if err != nil {
+		// A conflict may be the node's own sign of life, and anything else says nothing about it: the next look decides.
+		v.judged = false
+		klog.FromContext(ctx).V(2).Info("The status of a silent node could not be written; no pod is evicted", "node", klog.KObj(v.node), "err", err)
+		return
+	}
+	klog.FromContext(ctx).Info("Node has stopped reporting", "node", klog.KObj(v.node), "conditions", len(changed))
+	v.justLost = v.status == corev1.ConditionTrue
+	v.node, v.status = updated, corev1.ConditionUnknown
+}
+
+// act does what the verdicts ask for: taints, events, and the readiness of the pods of nodes just lost.
+func (r *reconciler) act(ctx context.Context, verdicts []verdict) error {
+	again := make([]bool, len(verdicts))
+	err := kit.Batch(ctx, len(verdicts), nodeWorkers, func(ctx context.Context, i int) error {
+		v := verdicts[i]
+		if !v.judged || v.status == "" {
+			return nil
+		}
+		err := r.followVerdict(ctx, v)
+		if v.justLost {
+			r.event(v.node, corev1.EventTypeNormal, "NodeNotReady", fmt.Sprintf("Node %s status is now: NodeNotReady", v.node.Name))
+		}
+		if v.justLost || r.retry[v.node.Name] && v.status != corev1.ConditionTrue {
+			if marked := r.markPods(ctx, v.node.Name); marked != nil {
+				again[i] = true
+				err = errors.Join(err, marked)
+			}
+		}
+		return err
+	})
+	for i, v := range verdicts {
+		if again[i] {
+			r.retry[v.node.Name] = true
+		} else {
+			delete(r.retry, v.node.Name)
+		}
+	}
+	return err
+}
+
+// followVerdict makes a node's NoExecute taints follow its state: gone at once when it lives, exchanged at once for one
+// another, and added in turn with the other nodes of its zone.
+func (r *reconciler) followVerdict(ctx context.Context, v verdict) error {
+	key := lostTaint(v.status)
+	tainted := hasNoExecute(v.node, corev1.TaintNodeNotReady) || hasNoExecute(v.node, corev1.TaintNodeUnreachable)
+	switch {
+	case key == "":
+		r.zones.dequeue(v.node.Name)
+		if !tainted {
+			return nil
+		}
+	case !tainted:
+		r.zones.enqueue(v.node)
+		return nil
+	case hasNoExecute(v.node, key):
+		return nil
+	}
+	return r.setLost(ctx, v.node, key)
+}
+
+// setLost leaves a node the NoExecute taint of that key only, or neither for an empty key. If someone else changes the
+// node meanwhile, what they made of it is taken from the server.
+func (r *reconciler) setLost(ctx context.Context, node *corev1.Node, key string) error {
+	const tries = 4
+	for range tries {
+		taints := withLost(node, key, time.Now())
+		if sameTaints(taints, node.Spec.Taints) {
+			return nil
+		}
+		err := r.patchNode(ctx, node, taints, nil)
+		if err == nil {
+			klog.FromContext(ctx).Info("Changed NoExecute taints of node", "node", klog.KObj(node), "taints", taintTexts(taints))
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("change NoExecute taints of node %s: %w", node.Name, err)
+		}
+		if node, err = client.Get[corev1.Node](ctx, r.live, kit.KeyOf(node)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return fmt.Errorf("change NoExecute taints of node %s: it changed %d times meanwhile", node.Name, tries)
+}
+
+// spare takes the NoExecute taints off all nodes: if none is ready, it is we who are cut off.
+func (r *reconciler) spare(ctx context.Context, nodes []*corev1.Node) error {
+	return kit.Batch(ctx, len(nodes), nodeWorkers, func(ctx context.Context, i int) error {
+		node, ok := r.nodes.Get(kit.KeyOf(nodes[i]))
+		if !ok {
+			return nil
+		}
+		r.zones.dequeue(node.Name)
+		return r.setLost(ctx, node, "")
+	})
+}
+
+// event publishes an event of a node. Nodes are named as they always were in such events, without a namespace.
+func (r *reconciler) event(node *corev1.Node, kind, reason, message string) {
+	r.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, kind, reason, message)
+}

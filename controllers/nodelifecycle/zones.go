@@ -1,0 +1,248 @@
+package nodelifecycle
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/node/topology"
+)
+
+// zoneState is how much of a zone is lost.
+type zoneState string
+
+const (
+	stateInitial zoneState = "Initial"
+	stateNormal  zoneState = "Normal"
+	statePartial zoneState = "PartialDisruption"
+	stateFull    zoneState = "FullDisruption"
+)
+
+// transition is a change that concerns the whole cluster.
+type transition int
+
+const (
+	none transition = iota
+	enteredDisruption
+	leftDisruption
+)
+
+// zones knows the zones, the nodes of each that wait for a NoExecute taint, and how fast they get it.
+type zones struct {
+	options options
+	wake    func(zone string)
+
+	mu         sync.Mutex // guards the fields below; nothing is called while holding it
+	byName     map[string]*zone
+	transition transition
+}
+
+type zone struct {
+	state   zoneState
+	limiter *rate.Limiter
+	waiting []string // names of nodes, first come first served
+	queued  map[string]bool
+}
+
+func newZones(o options, wake func(string)) *zones {
+	return &zones{options: o, wake: wake, byName: map[string]*zone{}}
+}
+
+// ensure makes a zone known.
+func (z *zones) ensure(name string, m metrics) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.byName[name] == nil {
+		z.byName[name] = &zone{state: stateInitial, queued: map[string]bool{}, limiter: rate.NewLimiter(rate.Limit(z.options.evictionRate), 1)}
+		m.evictions.WithLabelValues(name).Add(0)
+	}
+}
+
+// enqueue puts a node in its zone's line.
+func (z *zones) enqueue(node *corev1.Node) {
+	name := topology.GetZoneKey(node)
+	z.mu.Lock()
+	known := z.byName[name]
+	added := known != nil && !known.queued[node.Name]
+	if added {
+		known.waiting = append(known.waiting, node.Name)
+		known.queued[node.Name] = true
+	}
+	z.mu.Unlock()
+	if added {
+		z.wake(name)
+	}
+}
+
+// dequeue takes a node out of whatever line it is in; its zone may have changed since it was put there.
+func (z *zones) dequeue(node string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, known := range z.byName {
+		if known.queued[node] {
+			delete(known.queued, node)
+			known.waiting = slices.DeleteFunc(known.waiting, func(n string) bool { return n == node })
+		}
+	}
+}
+
+// next returns the node whose turn it is in a zone. ok is false if nobody waits; wait is positive if somebody does and
+// the rate does not allow it yet, and negative if it does not allow it at all now.
+func (z *zones) next(name string, now time.Time) (node string, wait time.Duration, ok bool) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	known := z.byName[name]
+	if known == nil || len(known.waiting) == 0 {
+		return "", 0, false
+	}
+	if known.limiter.Limit() <= 0 {
+		return known.waiting[0], -1, true
+	}
+	if tokens := known.limiter.TokensAt(now); tokens < 1 {
+		return known.waiting[0], time.Duration((1 - tokens) / float64(known.limiter.Limit()) * float64(time.Second)), true
+	}
+	return known.waiting[0], 0, true
+}
+
+// spend counts one eviction against the rate of a zone.
+func (z *zones) spend(name string, now time.Time) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if known := z.byName[name]; known != nil {
+		known.limiter.AllowN(now, 1)
+	}
+}
+
+// change is a zone that has got another state.
+type change struct {
+	zone  string
+	state zoneState
+	rate  float32
+}
+
+// settle takes the verdicts of one look, and sets states and rates of all zones by them.
+func (z *zones) settle(verdicts []verdict, m metrics) []change {
+	counts := map[string]*count{}
+	for _, v := range verdicts {
+		if _, excluded := v.node.Labels[excludeLabel]; excluded || !v.judged {
+			continue
+		}
+		name := topology.GetZoneKey(v.node)
+		if counts[name] == nil {
+			counts[name] = &count{}
+		}
+		counts[name].add(v.status == corev1.ConditionTrue)
+	}
+	changes := z.apply(counts, m)
+	for _, c := range changes {
+		z.wake(c.zone)
+	}
+	return changes
+}
+
+// apply sets the states of all zones by their counts.
+func (z *zones) apply(counts map[string]*count, m metrics) []change {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	allAre, allWere := true, true
+	for name, known := range z.byName {
+		c := counts[name]
+		if c == nil {
+			m.zone(name, count{})
+			if len(known.waiting) == 0 {
+				delete(z.byName, name) // its nodes have gone
+			}
+			continue
+		}
+		m.zone(name, *c)
+		allAre = allAre && c.state(z.options.unhealthyZone) == stateFull
+		allWere = allWere && known.state == stateFull
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	switch {
+	case allAre && allWere:
+		return nil
+	case allAre:
+		z.transition = enteredDisruption
+	case allWere:
+		z.transition = leftDisruption
+	}
+	var changes []change
+	for name, c := range counts {
+		known := z.byName[name]
+		if known == nil {
+			continue
+		}
+		state := c.state(z.options.unhealthyZone)
+		limit := z.rate(state, c.total())
+		if allAre {
+			limit = 0
+		}
+		if state == known.state && !allAre && !allWere {
+			continue
+		}
+		known.state = state
+		known.setLimit(limit)
+		changes = append(changes, change{name, state, limit})
+	}
+	return changes
+}
+
+// rate returns how many nodes a second may be tainted in a zone of that state and size.
+func (z *zones) rate(s zoneState, size int) float32 {
+	if s != statePartial {
+		return z.options.evictionRate
+	}
+	if size > int(z.options.largeCluster) {
+		return z.options.secondaryRate
+	}
+	return 0
+}
+
+// setLimit changes the rate. Tokens do not come back by it: a zone that has just spent its one still has to wait.
+func (k *zone) setLimit(limit float32) {
+	if float32(k.limiter.Limit()) == limit {
+		return
+	}
+	spent := k.limiter.Tokens() < 1 && k.limiter.Limit() > 0
+	k.limiter = rate.NewLimiter(rate.Limit(limit), 1)
+	if spent {
+		k.limiter.Allow()
+	}
+}
+
+func (z *zones) takeTransition() transition {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	t := z.transition
+	z.transition = none
+	return t
+}
+
+// count is the nodes of a zone.
+type count struct{ ready, lost int }
+
+func (c *count) add(ready bool) {
+	if ready {
+		c.ready++
+	} else {
+		c.lost++
+	}
+}
+
+func (c count) total() int { return c.ready + c.lost }
+
+// state returns how disrupted a zone with these nodes is.
+func (c count) state(threshold float32) zoneState {
+	switch {
+	case c.ready == 0 && c.lost > 0:
+		return stateFull
+	case c.lost > 2 && float32(c.lost)/float32(c.total()) >= threshold:
+		return statePartial
+	}
+	return stateNormal
+}
