@@ -91,3 +91,7 @@ func TestAControllerRunsOverTheAPI(t *testing.T) {
 		}
 	})
 }
+
+func TestScript(t *testing.T) {
+	kittest.Script(t, "testdata/scale.txtar", tinyDescriptor())
+}

@@ -1,6 +1,7 @@
 package kittest
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -61,7 +62,7 @@ func (w *write) create(o *unstructured.Unstructured) (*unstructured.Unstructured
 		o.SetName(o.GetGenerateName() + s.newSuffix())
 	}
 	if o.GetResourceVersion() != "" && !w.trusted {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
 	}
 	key := client.KeyOf(o)
 	if w.r.namespaced && key.Namespace == "" {
