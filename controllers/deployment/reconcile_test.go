@@ -257,6 +257,75 @@ func TestAdoptionAndRelease(t *testing.T) {
 	})
 }
 
+func TestAnAdoptedSetIsNotWrittenFromAStaleCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeployment("web", 2)
+		api := kittest.New(t, d, &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", Labels: map[string]string{"app": "web"}},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: new(int32(1)), Selector: d.Spec.Selector, Template: d.Spec.Template},
+		})
+		var tries int
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.User == Name && r.Resource.Resource == "replicasets" && r.Verb == "update" {
+				tries++
+			}
+			return nil
+		})
+		api.Run(t, (&keeper{}).init)
+		api.Run(t, Descriptor())
+		api.Settle()
+		var updates int
+		for _, w := range written(api) {
+			if strings.HasPrefix(w, "update apps/v1/replicasets ") {
+				updates++
+			}
+		}
+		if got := sizes(t, api); got != "img:1=2" || updates == 0 || tries != updates {
+			t.Errorf("sets %s after %d updates, %d of them stored", got, tries, updates)
+		}
+	})
+}
+
+func TestWhatADeploymentPassesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newDeployment("web", 2))
+		change(t, api, "web", image("img:2"))
+		change(t, api, "web", func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 7 })
+		if rs := only(t, api, "img:2"); rs.Spec.MinReadySeconds != 7 {
+			t.Errorf("the current set has %d seconds", rs.Spec.MinReadySeconds)
+		}
+		change(t, api, "web", func(d *appsv1.Deployment) { d.Annotations["team"] = "red" })
+		if rs := only(t, api, "img:2"); rs.Spec.MinReadySeconds != 7 || rs.Annotations["team"] != "red" {
+			t.Errorf("the current set has %d seconds and %v", rs.Spec.MinReadySeconds, rs.Annotations)
+		}
+		if rs := only(t, api, "img:1"); rs.Spec.MinReadySeconds != 0 || rs.Annotations["team"] != "" {
+			t.Errorf("the old set has %d seconds and %v", rs.Spec.MinReadySeconds, rs.Annotations)
+		}
+	})
+}
+
+func TestADeadlineThatIsSetLateStartsThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newDeployment("web", 2, bad, func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = nil }))
+		time.Sleep(time.Hour)
+		if got := progress(t, api, "web"); got != "" {
+			t.Errorf("progress %s without a deadline", got)
+		}
+		change(t, api, "web", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(60)) })
+		if got := progress(t, api, "web"); got != "True FoundNewReplicaSet" {
+			t.Errorf("progress %s", got)
+		}
+		time.Sleep(time.Minute + 2*time.Second)
+		if got := progress(t, api, "web"); got != "False ProgressDeadlineExceeded" {
+			t.Errorf("progress %s", got)
+		}
+		change(t, api, "web", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = nil })
+		if got := progress(t, api, "web"); got != "" {
+			t.Errorf("progress %s without a deadline", got)
+		}
+	})
+}
+
 func TestTheTerminatingGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newDeployment("web", 2))

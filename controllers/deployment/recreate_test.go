@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -49,6 +50,20 @@ func TestRecreateWaitsForTheLastPod(t *testing.T) {
 		}
 		if got := progress(t, api, "web"); got != "True NewReplicaSetAvailable" {
 			t.Errorf("progress %s", got)
+		}
+	})
+}
+
+func TestRecreateMakesTheSetAtItsFullSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newDeployment("web", 3, recreated))
+		for _, w := range written(api) {
+			if strings.HasPrefix(w, "update apps/v1/replicasets ") {
+				t.Errorf("wrote %q", w)
+			}
+		}
+		if got := sizes(t, api); got != "img:1=3" {
+			t.Errorf("sets %s", got)
 		}
 	})
 }
@@ -131,7 +146,7 @@ func TestRollbackByAnnotation(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			api := start(t, newDeployment("web", 2, cause("first")))
 			change(t, api, "web", image("img:2"), cause("second"))
-			change(t, api, "web", image("img:3"), cause("third"))
+			change(t, api, "web", image("img:3"), cause("third"), func(d *appsv1.Deployment) { d.Annotations["since"] = "3" })
 			seen := len(api.Events())
 			change(t, api, "web", rollBackTo(c.to))
 			if got := told(api, seen); len(got) == 0 || got[0] != c.event {
@@ -139,6 +154,9 @@ func TestRollbackByAnnotation(t *testing.T) {
 			}
 			d := read(t, api, "web")
 			if _, ok := d.Annotations[appsv1.DeprecatedRollbackTo]; ok || d.Annotations["kubernetes.io/change-cause"] != c.cause {
+				t.Errorf("%s: annotations %v", c.name, d.Annotations)
+			}
+			if _, kept := d.Annotations["since"]; kept != (c.cause == "third") {
 				t.Errorf("%s: annotations %v", c.name, d.Annotations)
 			}
 			if got := sizes(t, api); got != c.sets {
