@@ -15,70 +15,81 @@ import (
 	"orrery/kit/kittest"
 )
 
+// patient is a controller that can be made ill.
+type patient struct {
+	api     *kittest.API
+	trigger *kit.Trigger[kit.Key]
+	fail    error
+	hang    time.Duration
+	loop    kit.Controller
+}
+
+func newPatient(t *testing.T) *patient {
+	p := &patient{api: kittest.New(t), trigger: kit.NewTrigger[kit.Key]()}
+	r := p.api.Run(t, func(cc kit.ControllerContext) (bool, error) {
+		kit.Store[corev1.ConfigMap](cc)
+		return true, kit.NewController(cc, kit.Func[kit.Key](func(ctx context.Context, _ kit.Key) (kit.Result, error) {
+			select {
+			case <-time.After(p.hang):
+			case <-ctx.Done():
+			}
+			return kit.Done, p.fail
+		})).Watch(p.trigger.Source()).Complete()
+	})
+	p.loop = r.Controllers[0]
+	p.api.Settle()
+	return p
+}
+
+func (p *patient) refuseWatches() {
+	p.api.React(func(r *kittest.Request) *kittest.Reaction {
+		if r.User == "informers" {
+			return kittest.Refuse(http.StatusForbidden, "no watching here")
+		}
+		return nil
+	})
+	p.api.BreakWatch(mapKind)
+}
+
 func TestHealthNamesTheCause(t *testing.T) {
-	type world struct {
-		api     *kittest.API
-		trigger *kit.Trigger[kit.Key]
-		fail    error
-		hang    time.Duration
-	}
 	a, b := kit.Key{Namespace: "n", Name: "a"}, kit.Key{Name: "b"}
 	for _, c := range []struct {
 		name  string
-		cause func(w *world)
+		cause func(p *patient)
 		after time.Duration // within which all is still well
 		then  time.Duration // after which it is not
 		want  string        // empty: nothing is ever wrong
 	}{
-		{"nothing to do", func(*world) {}, time.Hour, time.Hour, ""},
-		{"keys that succeed", func(w *world) { w.trigger.Add(a) }, time.Hour, time.Hour, ""},
-		{"a key that fails", func(w *world) { w.fail = errors.New("boom"); w.trigger.Add(a) }, 4 * time.Minute, 3 * time.Minute, "boom"},
-		{"a terminal failure", func(w *world) { w.fail = kit.Terminal(errors.New("boom")); w.trigger.Add(a) }, time.Hour, time.Hour, ""},
-		{"a reconcile that hangs", func(w *world) { w.hang = time.Hour; w.trigger.Add(a) }, 9 * time.Minute, 2 * time.Minute, "n/a"},
-		{"workers that hang", func(w *world) { w.hang = time.Hour; w.trigger.Add(a); w.trigger.Add(b) }, time.Minute, 90 * time.Second, "1 keys wait"},
-		{"a watch that is refused", func(w *world) {
-			w.api.React(func(r *kittest.Request) *kittest.Reaction {
-				if r.User == "informers" {
-					return kittest.Refuse(http.StatusForbidden, "no watching here")
-				}
-				return nil
-			})
-			w.api.BreakWatch(mapKind)
-		}, 30 * time.Second, 2 * time.Minute, "no watching here"},
+		{"nothing to do", func(*patient) {}, time.Hour, time.Hour, ""},
+		{"keys that succeed", func(p *patient) { p.trigger.Add(a) }, time.Hour, time.Hour, ""},
+		{"a key that fails", func(p *patient) { p.fail = errors.New("boom"); p.trigger.Add(a) }, 4 * time.Minute, 3 * time.Minute, "boom"},
+		{"a terminal failure", func(p *patient) { p.fail = kit.Terminal(errors.New("boom")); p.trigger.Add(a) }, time.Hour, time.Hour, ""},
+		{"a reconcile that hangs", func(p *patient) { p.hang = time.Hour; p.trigger.Add(a) }, 9 * time.Minute, 2 * time.Minute, "n/a"},
+		{"workers that hang", func(p *patient) { p.hang = time.Hour; p.trigger.Add(a); p.trigger.Add(b) }, time.Minute, 90 * time.Second, "1 keys wait"},
+		{"a watch that is refused", (*patient).refuseWatches, 30 * time.Second, 2 * time.Minute, "no watching here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &world{api: kittest.New(t), trigger: kit.NewTrigger[kit.Key]()}
-				r := w.api.Run(t, func(cc kit.ControllerContext) (bool, error) {
-					kit.Store[corev1.ConfigMap](cc)
-					return true, kit.NewController(cc, kit.Func[kit.Key](func(ctx context.Context, _ kit.Key) (kit.Result, error) {
-						select {
-						case <-time.After(w.hang):
-						case <-ctx.Done():
-						}
-						return kit.Done, w.fail
-					})).Watch(w.trigger.Source()).Complete()
-				})
-				w.api.Settle()
-				c.cause(w)
+				p := newPatient(t)
+				c.cause(p)
 				for end := time.Now().Add(c.after); time.Now().Before(end); time.Sleep(10 * time.Second) {
-					if err := r.Controllers[0].Healthy(time.Now()); err != nil {
+					if err := p.loop.Healthy(time.Now()); err != nil {
 						t.Fatalf("unhealthy too early: %v", err)
 					}
 				}
 				time.Sleep(c.then)
-				err := r.Controllers[0].Healthy(time.Now())
+				err := p.loop.Healthy(time.Now())
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Fatalf("health: %v, want %q", err, c.want)
 				}
-				if s := r.Controllers[0].State(time.Now()); (s.Degraded != "") != (c.want != "") {
+				if s := p.loop.State(time.Now()); (s.Degraded != "") != (c.want != "") {
 					t.Errorf("the page says %q", s.Degraded)
 				}
-				w.fail, w.hang = nil, 0
-				w.api.Unreact()
-				if c.want != "" && !strings.Contains(c.name, "hang") {
+				p.fail = nil
+				p.api.Unreact()
+				if p.hang == 0 {
 					time.Sleep(5 * time.Minute)
-					if err := r.Controllers[0].Healthy(time.Now()); err != nil {
+					if err := p.loop.Healthy(time.Now()); err != nil {
 						t.Errorf("unhealthy after the cause has gone: %v", err)
 					}
 				}
