@@ -98,13 +98,15 @@ func TestADeploymentRollsOutUnderUpstream(t *testing.T) {
 	if err := c.WaitUsable(ctx); err != nil {
 		t.Fatal(err)
 	}
-	create := func(name string) {
-		if _, err := c.Client().AppsV1().Deployments("default").Create(ctx, deployment(name, 10), metav1.CreateOptions{}); err != nil {
+	create := func(name string, replicas int32) {
+		t.Helper()
+		_, err := c.Client().AppsV1().Deployments("default").Create(ctx, deployment(name, replicas), metav1.CreateOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
-		waitAvailable(ctx, t, c, name)
 	}
-	create("first")
+	create("first", 10)
+	waitAvailable(ctx, t, c, "first")
 
 	kubectl, err := c.Kubectl(ctx)
 	if err != nil {
@@ -115,17 +117,21 @@ func TestADeploymentRollsOutUnderUpstream(t *testing.T) {
 		t.Errorf("kubectl: %v\n%s", err, out)
 	}
 
-	// A crash of the server, and then of etcd's answers, ends with a cluster that works.
+	// The server crashes in the middle of a rollout, which goes on all the same.
+	create("second", 60)
+	time.Sleep(300 * time.Millisecond)
 	if err := c.KillAPIServer(); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.RestartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
+	waitAvailable(ctx, t, c, "second")
 	if err := errors.Join(c.PauseEtcd(), c.ContinueEtcd()); err != nil {
 		t.Fatal(err)
 	}
-	create("second")
+	create("third", 5)
+	waitAvailable(ctx, t, c, "third")
 
 	usage, err := c.ControllerManagers()[0].Usage()
 	if err != nil || usage.CPU == 0 || usage.RSS == 0 {
