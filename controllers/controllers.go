@@ -5,12 +5,14 @@ import (
 	"orrery/controllers/endpointslice"
 	"orrery/controllers/garbagecollector"
 	"orrery/controllers/namespace"
+	"orrery/controllers/nodelifecycle"
 	"orrery/controllers/podgc"
 	"orrery/controllers/replicaset"
 	"orrery/controllers/replicationcontroller"
 	"orrery/controllers/rootcapublisher"
 	"orrery/controllers/serviceaccount"
 	"orrery/controllers/serviceaccounttoken"
+	"orrery/controllers/tainteviction"
 	"orrery/controllers/ttlafterfinished"
 	"orrery/kit"
 	"orrery/options"
@@ -24,11 +26,13 @@ func All(s *options.Shared) []kit.Descriptor {
 		endpointslice.Descriptor(),
 		garbagecollector.Descriptor(),
 		namespace.Descriptor(),
+		nodelifecycle.Descriptor(),
 		podgc.Descriptor(),
 		replicaset.Descriptor(),
 		replicationcontroller.Descriptor(),
 		rootcapublisher.Descriptor(s),
 		serviceaccount.Descriptor(),
+		tainteviction.Descriptor(),
 		ttlafterfinished.Descriptor(),
 	}
 }
