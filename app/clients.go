@@ -51,7 +51,8 @@ func loadConfig(s *options.CMServer) (*rest.Config, error) {
 	}
 	config.DisableCompression = true
 	config.ContentType = s.ContentType
-	config.AcceptContentTypes = ""
+	config.AcceptContentTypes = s.AcceptContentTypes
+	config.WarningHandler = rest.NoWarnings{} // the server's advice is for authors of manifests
 	config.QPS, config.Burst = s.QPS, int(s.Burst)
 	if s.QPS <= 0 {
 		config.QPS = -1 // not limited here: the server's priority and fairness decides

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/version"
@@ -49,7 +50,8 @@ same to the API.`,
 	}
 	flags := s.Flags()
 	verflag.AddFlags(flags.FlagSet("global"))
-	globalflag.AddGlobalFlags(flags.FlagSet("global"), cmd.Name())
+	// The logging flags are in a section of their own.
+	globalflag.AddGlobalFlags(flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
 	for _, name := range flags.Order {
 		cmd.Flags().AddFlagSet(flags.FlagSets[name])
 	}
