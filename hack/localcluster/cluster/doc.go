@@ -15,7 +15,7 @@
 // are written by kwok, and no container ever runs. Annotations on a pod steer
 // its fake life; stages.yaml lists them.
 //
-// Without a controller manager nobody removes the not-ready taint that the
-// NodeRestriction-era admission puts on every new node, so the scheduler places
-// pods that tolerate it and no others. Options.Untaint removes it.
+// Without a controller manager nobody removes the not-ready taint that
+// admission (TaintNodesByCondition) puts on every new node, so the scheduler
+// places pods that tolerate it and no others. Options.Untaint removes it.
 package cluster
