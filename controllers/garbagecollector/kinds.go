@@ -145,15 +145,17 @@ func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
 	for _, gvk := range removed {
 		k.drop(gvk)
 	}
-	var errs []error
 	for _, gvk := range added {
-		errs = append(errs, k.add(gvk))
+		if err := k.add(gvk); err != nil {
+			k.errors.Inc()
+			log.Info("A kind cannot be watched; trying again with the next look at the kinds", "kind", gvk, "reason", err)
+		}
 	}
 	k.mu.Lock()
 	k.listed = true
 	k.mu.Unlock()
 	k.report(log)
-	return kit.Done, errors.Join(errs...)
+	return kit.Done, nil
 }
 
 // changes compares what the server has with what is watched. Nothing is concluded about groups that it did not answer
@@ -178,8 +180,7 @@ func (k *kinds) changes(f found) (added, removed []schema.GroupVersionKind) {
 func (k *kinds) add(gvk schema.GroupVersionKind) error {
 	m, err := k.follow(gvk)
 	if err != nil {
-		k.errors.Inc()
-		return fmt.Errorf("watch %s: %w", gvk, err)
+		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

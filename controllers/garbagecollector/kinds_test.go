@@ -230,7 +230,7 @@ func TestSyncErrorsAreCounted(t *testing.T) {
 			wantFollowed int
 		}{
 			{"discovery fails", errors.New("down"), nil, 1, true, 0},
-			{"the watch cannot be made", nil, errors.New("no resource"), 2, true, 0},
+			{"the watch cannot be made", nil, errors.New("no resource"), 2, false, 0},
 			{"the kind is watched", nil, nil, 2, false, 1},
 			{"it is not listed a period later", nil, nil, 3, false, 1},
 			{"that is said once", nil, nil, 3, false, 1},
