@@ -46,7 +46,7 @@ func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Po
 		}
 		return nil, err
 	}
-	klog.FromContext(ctx).V(4).Info("Created a pod", "pod", klog.KObj(made), "owner", klog.KObj(owner))
+	klog.FromContext(ctx).V(4).Info("Controller created pod", "controller", klog.KObj(owner), "pod", klog.KObj(made))
 	c.Recorder.Eventf(owner, corev1.EventTypeNormal, ReasonCreated, "Created pod: %v", made.Name)
 	return made, nil
 }
@@ -55,11 +55,11 @@ func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Po
 // name has replaced is a conflict; neither is an event, and the caller decides whether it matters.
 func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Pod) error {
 	log := klog.FromContext(ctx)
-	log.V(2).Info("Deleting a pod", "pod", klog.KObj(pod), "owner", klog.KObj(owner))
+	log.V(2).Info("Deleting pod", "controller", klog.KObj(owner), "pod", klog.KObj(pod))
 	err := client.Delete(ctx, c.Client, pod, client.IfUID(pod.UID))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		log.V(4).Info("The pod is gone already", "pod", klog.KObj(pod), "answer", err)
+		log.V(4).Info("Pod has already been deleted", "pod", klog.KObj(pod), "answer", err)
 		return err
 	case err != nil:
 		c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonDeleteFailed, "Error deleting: %v", err)
