@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,13 +299,13 @@ func TestNothingIsReconciledBeforeTheCachesAreFilled(t *testing.T) {
 		secrets := corev1.SchemeGroupVersion.WithKind("Secret")
 		api.FreezeWatch(secrets, true)
 		var seen calls[kit.Key]
-		ready := false
+		var ready atomic.Bool
 		r := api.Run(t, func(cc kit.ControllerContext) (bool, error) {
 			kit.Store[corev1.Secret](cc)
 			return true, kit.NewController(cc, kit.Func[kit.Key](func(_ context.Context, key kit.Key) (kit.Result, error) {
 				seen.add(key)
 				return kit.Done, nil
-			})).Watch(kit.For[corev1.ConfigMap](), kit.NewTrigger[kit.Key]().Source().Named("engine").WaitFor(func() bool { return ready })).Complete()
+			})).Watch(kit.For[corev1.ConfigMap](), kit.NewTrigger[kit.Key]().Source().Named("engine").WaitFor(ready.Load)).Complete()
 		})
 		time.Sleep(90 * time.Second)
 		if n := len(seen.keys()); n != 0 {
@@ -318,7 +319,7 @@ func TestNothingIsReconciledBeforeTheCachesAreFilled(t *testing.T) {
 		if n := len(seen.keys()); n != 0 {
 			t.Errorf("%d reconciles while a source is not ready", n)
 		}
-		ready = true
+		ready.Store(true)
 		time.Sleep(5 * time.Second)
 		if n := len(seen.keys()); n != 1 {
 			t.Errorf("%d reconciles, want 1", n)

@@ -169,8 +169,8 @@ func (o *ordeal) start() *kittest.Running {
 	return o.api.Run(o.t, func(cc kit.ControllerContext) (bool, error) {
 		o.store, o.write = kit.Store[corev1.ConfigMap](cc), cc.Client
 		var b byte = 3
-		if len(o.script) > 0 {
-			b = o.script[0]
+		if left := o.left(); len(left) > 0 {
+			b = left[0]
 		}
 		source := kit.For[corev1.ConfigMap]()
 		if b%2 == 1 {

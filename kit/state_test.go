@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +20,24 @@ import (
 type patient struct {
 	api     *kittest.API
 	trigger *kit.Trigger[kit.Key]
-	fail    error
-	hang    time.Duration
 	loop    kit.Controller
+
+	mu   sync.Mutex // guards the fields below
+	fail error
+	hang time.Duration
+}
+
+// afflict makes every reconcile hang and then fail.
+func (p *patient) afflict(hang time.Duration, fail error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hang, p.fail = hang, fail
+}
+
+func (p *patient) affliction() (time.Duration, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hang, p.fail
 }
 
 func newPatient(t *testing.T) *patient {
@@ -29,11 +45,12 @@ func newPatient(t *testing.T) *patient {
 	r := p.api.Run(t, func(cc kit.ControllerContext) (bool, error) {
 		kit.Store[corev1.ConfigMap](cc)
 		return true, kit.NewController(cc, kit.Func[kit.Key](func(ctx context.Context, _ kit.Key) (kit.Result, error) {
+			hang, fail := p.affliction()
 			select {
-			case <-time.After(p.hang):
+			case <-time.After(hang):
 			case <-ctx.Done():
 			}
-			return kit.Done, p.fail
+			return kit.Done, fail
 		})).Watch(p.trigger.Source()).Complete()
 	})
 	p.loop = r.Controllers[0]
@@ -62,10 +79,10 @@ func TestHealthNamesTheCause(t *testing.T) {
 	}{
 		{"nothing to do", func(*patient) {}, time.Hour, time.Hour, ""},
 		{"keys that succeed", func(p *patient) { p.trigger.Add(a) }, time.Hour, time.Hour, ""},
-		{"a key that fails", func(p *patient) { p.fail = errors.New("boom"); p.trigger.Add(a) }, 4 * time.Minute, 3 * time.Minute, "boom"},
-		{"a terminal failure", func(p *patient) { p.fail = kit.Terminal(errors.New("boom")); p.trigger.Add(a) }, time.Hour, time.Hour, ""},
-		{"a reconcile that hangs", func(p *patient) { p.hang = time.Hour; p.trigger.Add(a) }, 9 * time.Minute, 2 * time.Minute, "n/a"},
-		{"workers that hang", func(p *patient) { p.hang = time.Hour; p.trigger.Add(a); p.trigger.Add(b) }, time.Minute, 90 * time.Second, "1 keys wait"},
+		{"a key that fails", func(p *patient) { p.afflict(0, errors.New("boom")); p.trigger.Add(a) }, 4 * time.Minute, 3 * time.Minute, "boom"},
+		{"a terminal failure", func(p *patient) { p.afflict(0, kit.Terminal(errors.New("boom"))); p.trigger.Add(a) }, time.Hour, time.Hour, ""},
+		{"a reconcile that hangs", func(p *patient) { p.afflict(time.Hour, nil); p.trigger.Add(a) }, 9 * time.Minute, 2 * time.Minute, "n/a"},
+		{"workers that hang", func(p *patient) { p.afflict(time.Hour, nil); p.trigger.Add(a); p.trigger.Add(b) }, time.Minute, 90 * time.Second, "1 keys wait"},
 		{"a watch that is refused", (*patient).refuseWatches, 30 * time.Second, 2 * time.Minute, "no watching here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,9 +102,10 @@ func TestHealthNamesTheCause(t *testing.T) {
 				if s := p.loop.State(time.Now()); (s.Degraded != "") != (c.want != "") {
 					t.Errorf("the page says %q", s.Degraded)
 				}
-				p.fail = nil
+				hang, _ := p.affliction()
+				p.afflict(0, nil)
 				p.api.Unreact()
-				if p.hang == 0 {
+				if hang == 0 {
 					time.Sleep(5 * time.Minute)
 					if err := p.loop.Healthy(time.Now()); err != nil {
 						t.Errorf("unhealthy after the cause has gone: %v", err)

@@ -265,7 +265,7 @@ func TestRemoveStopsAnInformer(t *testing.T) {
 		synctest.Wait()
 		c.Remove(widgetKind, cache.Unstructured)
 		c.Remove(widgetKind, cache.Unstructured)
-		time.Sleep(time.Second)
+		api.Pass(time.Second)
 		if c.Existing(widgetKind, cache.Unstructured) != nil || !i.Seen(client.Write{ResourceVersion: "999999"}) {
 			t.Error("the informer is still there, or keeps writers waiting")
 		}
@@ -295,13 +295,13 @@ func TestTheLastErrorGoesWhenTheWatchWorksAgain(t *testing.T) {
 			return nil
 		})
 		api.Compact(podKind)
-		time.Sleep(time.Minute)
+		api.Pass(time.Minute)
 		if got := i.LastError(); !strings.Contains(got, "not for you") || !i.HasSynced() {
 			t.Errorf("last error %q", got)
 		}
 		broken = false
 		api.Create(t, pod("a", ""))
-		time.Sleep(2 * time.Minute)
+		api.Pass(2 * time.Minute)
 		if got := i.LastError(); got != "" || i.Len() != 1 {
 			t.Errorf("last error %q, %d pods", got, i.Len())
 		}
@@ -333,7 +333,7 @@ func TestHandlersGetTombstonesUnwrapped(t *testing.T) {
 		api.Create(t, pod("b", ""))
 		api.Compact(podKind)
 		api.FreezeWatch(podKind, false)
-		time.Sleep(time.Minute)
+		api.Pass(time.Minute)
 		api.Remove(t, pod("b", ""))
 		synctest.Wait()
 		reg.Remove()
@@ -370,18 +370,18 @@ func TestAWaiterIsWokenWhenTheStoreShowsItsWrite(t *testing.T) {
 		wait("cancelled", next)()
 		b := pod("b", "")
 		api.Create(t, b)
-		time.Sleep(time.Second)
+		api.Pass(time.Second)
 		api.Remove(t, a)
 		gone := client.Write{Key: client.KeyOf(a), UID: a.UID, Deleted: true}
 		wait("delete", gone)
 		if i.Seen(next) || i.Seen(gone) {
 			t.Error("seen before the cache can know")
 		}
-		time.Sleep(9500 * time.Millisecond)
+		api.Pass(9500 * time.Millisecond)
 		if got := strings.Join(woken, ", "); got != "old, update" {
 			t.Errorf("woken: %s", got)
 		}
-		time.Sleep(time.Second)
+		api.Pass(time.Second)
 		if got := strings.Join(woken, ", "); got != "old, update, delete" {
 			t.Errorf("woken: %s", got)
 		}

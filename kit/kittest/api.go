@@ -63,8 +63,7 @@ func New(t testing.TB, objs ...client.Object) *API {
 		if a.cache != nil {
 			a.cache.Wait()
 		}
-		time.Sleep(time.Second) // the queues' metric loops look for the end twice a second
-		synctest.Wait()
+		a.Pass(time.Second) // the queues' metric loops look for the end twice a second
 	})
 	for _, o := range objs {
 		a.Create(t, o)
@@ -136,6 +135,13 @@ func (a *API) Client(user string, rules ...rbacv1.PolicyRule) *client.Client {
 	return c
 }
 
+// Pass lets time pass and then waits until everything that it set off is done or waits again. What controllers wrote to
+// shared variables can be read then.
+func (a *API) Pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // Settle lets everything happen that happens without waiting: it returns once the API has not been called for a tenth
 // of a second of the bubble's time.
 func (a *API) Settle() {
@@ -144,8 +150,7 @@ func (a *API) Settle() {
 	still := 0
 	for range limit {
 		before := a.callCount()
-		time.Sleep(step)
-		synctest.Wait()
+		a.Pass(step)
 		if still++; a.callCount() != before {
 			still = 0
 		}
