@@ -362,6 +362,11 @@ func TestAWaiterIsWokenWhenTheStoreShowsItsWrite(t *testing.T) {
 				woken = append(woken, name)
 			})
 		}
+		soFar := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Join(woken, ", ")
+		}
 		wait("old", client.Write{Key: client.KeyOf(a), UID: a.UID, ResourceVersion: a.ResourceVersion})
 		a.Labels = map[string]string{"x": "y"}
 		api.Update(t, a)
@@ -378,11 +383,11 @@ func TestAWaiterIsWokenWhenTheStoreShowsItsWrite(t *testing.T) {
 			t.Error("seen before the cache can know")
 		}
 		api.Pass(9500 * time.Millisecond)
-		if got := strings.Join(woken, ", "); got != "old, update" {
+		if got := soFar(); got != "old, update" {
 			t.Errorf("woken: %s", got)
 		}
 		api.Pass(time.Second)
-		if got := strings.Join(woken, ", "); got != "old, update, delete" {
+		if got := soFar(); got != "old, update, delete" {
 			t.Errorf("woken: %s", got)
 		}
 		if !i.Seen(next) || !i.Seen(gone) || !i.Seen(client.Write{ResourceVersion: "odd"}) {
