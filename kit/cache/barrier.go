@@ -14,10 +14,12 @@ import (
 )
 
 // barrier tells writers when the store has caught up with them. It is a handler of its informer: a handler runs after
-// the store has changed, so whatever it is told is already visible to readers. An event costs one atomic load while
-// nobody waits, and otherwise touches only the waiters it may concern.
+// the store has changed, so whatever it is told is already visible to readers. It becomes one with the first waiter, as
+// most kinds have none ever and a handler has buffers of its own. An event costs one atomic load while nobody waits, and
+// otherwise touches only the waiters it may concern.
 type barrier struct {
 	informer *Informer
+	attach   sync.Once
 	open     atomic.Int32 // number of waiters
 
 	mu        sync.Mutex // guards the fields below; wake is never called while holding it
@@ -56,6 +58,7 @@ func (i *Informer) Seen(w client.Write) bool {
 // function gives up waiting. wake must not block.
 func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
 	b := &i.barrier
+	b.attach.Do(func() { _, _ = i.shared.AddEventHandler(b) }) // fails where the informer has stopped: then all is seen
 	n := &waiter{write: w, version: parseVersion(w.ResourceVersion), wake: wake}
 	b.mu.Lock()
 	if b.byObject == nil {

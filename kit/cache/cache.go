@@ -230,9 +230,6 @@ func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, 
 		return nil, err
 	}
 	i.barrier.informer = i
-	if _, err := i.shared.AddEventHandler(&i.barrier); err != nil {
-		return nil, err
-	}
 	return i, nil
 }
 
