@@ -132,5 +132,5 @@ func newRecorder(ctx context.Context, config *rest.Config, component string) (re
 	b := record.NewBroadcaster(record.WithContext(ctx))
 	b.StartStructuredLogging(3)
 	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.Events("")})
-	return b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component}), nil
+	return newBoundedRecorder(b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})), nil
 }

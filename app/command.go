@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,10 @@ import (
 // component is the name under which the daemon is known to the cluster, equal to that of what it replaces.
 const component = "kube-controller-manager"
 
+// gcPercent lets the heap grow to three times what is live before it is collected, unless GOGC says otherwise. The
+// caches are small, so that this is a few MiB, and under load it halves the time spent on collection.
+const gcPercent = 200
+
 // NewControllerManagerCommand returns the command.
 func NewControllerManagerCommand() *cobra.Command {
 	s := options.NewCMServer()
@@ -40,6 +46,9 @@ same to the API.`,
 			verflag.PrintAndExitIfRequested()
 			if err := prepare(s); err != nil {
 				return err
+			}
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()

@@ -20,6 +20,7 @@ type call struct {
 	del         metav1.DeleteOptions
 	manager     string
 	force       *bool
+	brief       bool
 }
 
 func newCall(opts []Option) call {

@@ -47,7 +47,7 @@ func Create[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	}
 	req = req.VersionedParams(&metav1.CreateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
 	out := P(new(T))
-	return out, c.do(ctx, r, obj, req, out)
+	return out, c.do(ctx, r, call, obj, req, out)
 }
 
 // Update replaces an object, or with the Status or Subresource option that part of it, and returns it as stored.
@@ -68,7 +68,7 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	}
 	req = req.VersionedParams(&metav1.UpdateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
 	out := P(new(T))
-	return out, c.do(ctx, r, obj, req, out)
+	return out, c.do(ctx, r, call, obj, req, out)
 }
 
 // UpdateStatus replaces the status of an object and returns it as stored.
@@ -91,7 +91,7 @@ func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch
 	po := &metav1.PatchOptions{DryRun: c.dry(), FieldManager: call.manager, Force: call.force}
 	req = req.VersionedParams(po, metav1.ParameterCodec).Body(p.Data)
 	out := P(new(T))
-	return out, c.do(ctx, r, obj, req, out)
+	return out, c.do(ctx, r, call, obj, req, out)
 }
 
 // Delete deletes an object. Only its kind, namespace, name and UID are read. Give IfUID to be sure that a successor of
@@ -159,8 +159,13 @@ func (c *Client) dry() []string {
 }
 
 // do sends a write, decodes the answer into out and notes what the cache has to show for it.
-func (c *Client) do(ctx context.Context, r *resource, obj Object, req *rest.Request, out Object) error {
-	err := req.Do(ctx).Into(out)
+func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req *rest.Request, out Object) error {
+	var err error
+	if call.brief && r.form == structured {
+		err = doBrief(ctx, req, out)
+	} else {
+		err = req.Do(ctx).Into(out)
+	}
 	if c.dryRun || err != nil && !unknownOutcome(err) {
 		return err
 	}

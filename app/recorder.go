@@ -1,0 +1,84 @@
+package app
+
+import (
+	"sync"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/lru"
+)
+
+// Per source and object, client-go's correlator lets through a burst of events and then one in five minutes. It does so
+// after it has built, compared and merged each one, which for a ReplicaSet of thousands of pods costs as much as making
+// the pods. This recorder counts by the same rule first, so that the same events pass and the others cost nothing.
+const (
+	eventBurst   = 25
+	eventRate    = rate.Limit(1. / 300)
+	eventObjects = 4096 // as many as the correlator remembers
+)
+
+// boundedRecorder drops the events that would be dropped later.
+type boundedRecorder struct {
+	next record.EventRecorder
+
+	mu   sync.Mutex // guards what is found in seen
+	seen *lru.Cache // object to *rate.Limiter
+}
+
+func newBoundedRecorder(next record.EventRecorder) *boundedRecorder {
+	return &boundedRecorder{next: next, seen: lru.New(eventObjects)}
+}
+
+// passes reports whether an event of the object is within its bounds. Of objects that it cannot name it lets all pass.
+func (r *boundedRecorder) passes(obj runtime.Object) bool {
+	key := objectOf(obj)
+	if key == "" {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l, ok := r.seen.Get(key); ok {
+		return l.(*rate.Limiter).Allow()
+	}
+	l := rate.NewLimiter(eventRate, eventBurst)
+	r.seen.Add(key, l)
+	return l.Allow()
+}
+
+// objectOf names an object: by its UID, or where it has none by kind and name.
+func objectOf(obj runtime.Object) string {
+	if ref, ok := obj.(*corev1.ObjectReference); ok {
+		return string(ref.UID) + "/" + ref.Kind + "/" + ref.Namespace + "/" + ref.Name
+	}
+	var m metav1.Object
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return string(m.GetUID()) + "/" + m.GetNamespace() + "/" + m.GetName()
+}
+
+// Event implements record.EventRecorder.
+func (r *boundedRecorder) Event(obj runtime.Object, eventtype, reason, message string) {
+	if r.passes(obj) {
+		r.next.Event(obj, eventtype, reason, message)
+	}
+}
+
+// Eventf implements record.EventRecorder.
+func (r *boundedRecorder) Eventf(obj runtime.Object, eventtype, reason, format string, args ...any) {
+	if r.passes(obj) {
+		r.next.Eventf(obj, eventtype, reason, format, args...)
+	}
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (r *boundedRecorder) AnnotatedEventf(obj runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
+	if r.passes(obj) {
+		r.next.AnnotatedEventf(obj, annotations, eventtype, reason, format, args...)
+	}
+}

@@ -1,0 +1,49 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+)
+
+// Brief makes a create or patch ask for no more than the metadata of what was stored: the object returned has its name,
+// UID, resourceVersion, generation and times, and nothing else. It is for callers that write many objects and read no
+// answer.
+func Brief(c *call) { c.brief = true }
+
+// protobufEnvelope begins every protobuf body of the API; a runtime.Unknown with the object follows.
+var protobufEnvelope = []byte("k8s\x00")
+
+// doBrief sends a request whose answer is metadata only, and copies that into out.
+func doBrief(ctx context.Context, req *rest.Request, out Object) error {
+	data, err := req.SetHeader("Accept", acceptMetadata).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	var m metav1.PartialObjectMetadata
+	if rest, ok := bytes.CutPrefix(data, protobufEnvelope); ok {
+		var unknown runtime.Unknown
+		if err = unknown.Unmarshal(rest); err == nil {
+			err = m.Unmarshal(unknown.Raw)
+		}
+	} else {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		return fmt.Errorf("read the metadata that the server answered: %w", err)
+	}
+	out.SetName(m.Name)
+	out.SetGenerateName(m.GenerateName)
+	out.SetNamespace(m.Namespace)
+	out.SetUID(m.UID)
+	out.SetResourceVersion(m.ResourceVersion)
+	out.SetGeneration(m.Generation)
+	out.SetCreationTimestamp(m.CreationTimestamp)
+	out.SetDeletionTimestamp(m.DeletionTimestamp)
+	return nil
+}
