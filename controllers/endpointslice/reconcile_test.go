@@ -230,6 +230,51 @@ func TestManagedSlicesAreRepaired(t *testing.T) {
 	})
 }
 
+// A slice that is being deleted does not hold the Service's endpoints any more.
+func TestSliceBeingDeletedIsReplaced(t *testing.T) {
+	scenario(t, []client.Object{service("web"), pod("web", "a", "10.1.0.1")}, func(t *testing.T, api *kittest.API) {
+		s := slicesOf(t, api, "web")[0]
+		s.Finalizers = []string{"x/y"}
+		api.Update(t, s)
+		api.Delete(t, s)
+		verbs(api)
+		repair(api)
+		if got := verbs(api); got != "create 1" {
+			t.Errorf("writes %q, want one create", got)
+		}
+	})
+}
+
+// Someone else's write in between is no failure to tell the user of.
+func TestConflictsAreQuiet(t *testing.T) {
+	scenario(t, []client.Object{service("web")}, func(t *testing.T, api *kittest.API) {
+		api.FreezeWatch(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true)
+		s := slicesOf(t, api, "web")[0]
+		s.Annotations = map[string]string{"other": "note"}
+		api.Update(t, s)
+		conflicts := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "update" {
+				conflicts++
+			}
+			return nil
+		})
+		verbs(api)
+		api.Create(t, pod("web", "a", "10.1.0.1"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := verbs(api); got != "" || conflicts == 0 {
+			t.Errorf("%d tries, writes %q; want none to succeed over the other's write", conflicts, got)
+		}
+		api.FreezeWatch(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), false)
+		time.Sleep(3 * time.Minute)
+		expect(t, api, "web", "IPv4 10.1.0.1 a rs")
+		if e := api.Events(); len(e) > 0 {
+			t.Errorf("events %v, want none", e)
+		}
+	})
+}
+
 func TestSlicesOfADeletedServiceAreLeft(t *testing.T) {
 	web := service("web")
 	scenario(t, []client.Object{web, pod("web", "a", "10.1.0.1")}, func(t *testing.T, api *kittest.API) {
@@ -386,6 +431,18 @@ func TestTriggerTimeIsWritten(t *testing.T) {
 		api.Settle()
 		if got, want := stamp(), a.Status.Conditions[0].LastTransitionTime.UTC().Format(time.RFC3339Nano); got != want {
 			t.Errorf("a pod that is ready gives the trigger time %q, want %q", got, want)
+		}
+		api.Create(t, pod("web", "b", "10.1.0.2", func(p *corev1.Pod) { p.Status.Conditions = nil }))
+		api.Settle()
+		if got := stamp(); got != "" {
+			t.Errorf("a pod without a time gives the trigger time %q, want none", got)
+		}
+		time.Sleep(time.Minute)
+		setReady(a, corev1.ConditionFalse)
+		api.Update(t, a)
+		api.Settle()
+		if stamp() == "" {
+			t.Errorf("a pod that ceases to be ready gives no trigger time")
 		}
 		api.Remove(t, a)
 		api.Settle()
