@@ -27,6 +27,10 @@ type reconciler[T any, P client.Ptr[T]] struct {
 
 // Complete builds the controller of a kind and hands it to the process. queue is its name in metrics.
 func Complete[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P], queue string, workers int) error {
+	return newReconciler[T](cc, kind).complete(cc, queue, workers)
+}
+
+func newReconciler[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P]) *reconciler[T, P] {
 	r := &reconciler[T, P]{
 		kind:       kind,
 		bySelector: bySelector(kind),
@@ -43,6 +47,10 @@ func Complete[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P], qu
 	}
 	r.sets = kit.Store[T, P](cc, indexes...)
 	r.pods = kit.Store(cc, r.byOwner, r.orphans)
+	return r
+}
+
+func (r *reconciler[T, P]) complete(cc kit.ControllerContext, queue string, workers int) error {
 	b := kit.NewController(cc, kit.Objects(r.sets, r)).
 		Watch(
 			kit.For[T, P](),
@@ -50,8 +58,8 @@ func Complete[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P], qu
 			kit.WatchChanges(r.wantingOrphan).Named("orphan pods"),
 		).
 		Queue(queue).Workers(workers)
-	if kind.Skipped != nil {
-		b = b.OnSkip(kind.Skipped)
+	if r.kind.Skipped != nil {
+		b = b.OnSkip(r.kind.Skipped)
 	}
 	return b.Complete()
 }
