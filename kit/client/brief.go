@@ -21,7 +21,12 @@ var protobufEnvelope = []byte("k8s\x00")
 
 // doBrief sends a request whose answer is metadata only, and copies that into out.
 func doBrief(ctx context.Context, req *rest.Request, out Object) error {
-	data, err := req.SetHeader("Accept", acceptMetadata).Do(ctx).Raw()
+	answer := req.SetHeader("Accept", acceptMetadata).Do(ctx)
+	// Error, unlike Raw, reads a refusal's reason, message and causes.
+	if err := answer.Error(); err != nil {
+		return err
+	}
+	data, err := answer.Raw()
 	if err != nil {
 		return err
 	}
