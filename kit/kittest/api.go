@@ -62,6 +62,7 @@ func New(t testing.TB, objs ...client.Object) *API {
 		cancel()
 		if a.cache != nil {
 			a.cache.Wait()
+			a.checkCache()
 		}
 		a.Pass(time.Second) // the queues' metric loops look for the end twice a second
 	})

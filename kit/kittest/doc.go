@@ -16,5 +16,6 @@
 // no validation, and no defaulting beyond what a controller cannot do without.
 //
 // A controller is held to the RBAC rules that it declares: a call beyond them is answered 403 and fails the test.
+// So does a panic that the kit caught, and an object of the shared cache that was changed in place.
 // Faults are injected with React, DelayWatch, FreezeWatch, BreakWatch and Compact.
 package kittest

@@ -1,0 +1,48 @@
+package kittest
+
+import (
+	"reflect"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// checkCache fails the test if a cached object is not what the API has under the same version: somebody has changed it,
+// and every controller of the process would see that.
+func (a *API) checkCache() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range a.cache.Informers() {
+		if _, slimmed := a.slim[i.GVK]; slimmed && i.Form == cache.Structured {
+			continue
+		}
+		stored := a.store.table(i.Resource().GroupResource()).objects
+		for _, cached := range i.List("") {
+			o := stored[client.KeyOf(cached)]
+			if o == nil || o.GetResourceVersion() != cached.GetResourceVersion() || o.GetUID() != cached.GetUID() {
+				continue
+			}
+			if diff := differs(o, cached); diff != "" {
+				a.t.Errorf("the cached %s %s has been changed in place (-server +cache):\n%s", i.GVK.Kind, client.KeyOf(cached), diff)
+			}
+		}
+	}
+}
+
+// differs compares what the API has with what a cache has made of it.
+func differs(o *unstructured.Unstructured, cached client.Object) string {
+	want := reflect.New(reflect.TypeOf(cached).Elem()).Interface().(client.Object)
+	want.GetObjectKind().SetGroupVersionKind(cached.GetObjectKind().GroupVersionKind())
+	if err := copyInto(o, want); err != nil {
+		return err.Error()
+	}
+	want.SetManagedFields(nil)
+	if equality.Semantic.DeepEqual(want, cached) {
+		return ""
+	}
+	return cmp.Diff(want, cached)
+}
