@@ -33,13 +33,13 @@ type Control struct {
 	Recorder record.EventRecorder
 }
 
-// Create creates a pod for its owner and returns it as stored. The error is the server's, unwrapped: it stands in
-// conditions that users read. A refusal because the namespace is being deleted is no event.
+// Create creates a pod for its owner and returns the metadata of what was stored, which is all that its callers read:
+// the cache will show the rest. The error is the server's, unwrapped: it stands in conditions that users read. A refusal because the namespace is being deleted is no event.
 func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Pod) (*corev1.Pod, error) {
 	if len(pod.Labels) == 0 {
 		return nil, errNoLabels
 	}
-	made, err := client.Create(ctx, c.Client, pod)
+	made, err := client.Create(ctx, c.Client, pod, client.Brief)
 	if err != nil {
 		if !NamespaceGoing(err) {
 			c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonCreateFailed, "Error creating: %v", err)
