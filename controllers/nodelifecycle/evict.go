@@ -6,8 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/node/topology"
+	"k8s.io/klog/v2"
 
 	"orrery/kit"
+	"orrery/kit/client"
 )
 
 // evictZone adds the NoExecute taint to the nodes of a zone that wait for it, as fast as the zone's rate allows. A node
@@ -15,33 +17,44 @@ import (
 func (r *reconciler) evictZone(ctx context.Context, zone string) (kit.Result, error) {
 	for ctx.Err() == nil {
 		now := time.Now()
-		name, wait, ok := r.zones.next(zone, now)
+		judged, wait, ok := r.zones.next(zone, now)
 		if !ok {
 			return kit.Done, nil
 		}
-		node, exists := r.nodes.Get(kit.Key{Name: name})
-		key := ""
-		if exists {
-			if ready := condition(node, corev1.NodeReady); ready != nil {
-				key = lostTaint(ready.Status)
-			}
-		}
+		node, key := r.lostSince(judged)
 		switch {
-		case !exists:
-			r.zones.dequeue(name)
-			continue
 		case key == "" || hasNoExecute(node, key):
-			r.zones.dequeue(node.Name)
+			r.zones.dequeue(judged.Name)
 			continue
 		case wait != 0:
 			return kit.After(wait), nil // a rate of 0 wakes the zone when it changes
 		}
+		// A node that cannot be tainted must not hold up its zone: the next look at the heartbeats puts it in line again.
+		r.zones.dequeue(node.Name)
 		if err := r.setLost(ctx, node, key); err != nil {
-			return kit.Done, err
+			klog.FromContext(ctx).Error(err, "A lost node could not be tainted", "node", klog.KObj(node))
+			continue
 		}
 		r.zones.spend(zone, now)
-		r.zones.dequeue(node.Name)
 		r.metrics.evictions.WithLabelValues(topology.GetZoneKey(node)).Inc()
 	}
 	return kit.Done, ctx.Err()
+}
+
+// lostSince returns the present state of a node that was judged to be lost, and the taint that it should have; the key
+// is empty if it lives or is gone. The verdict may have been written a moment ago, so it counts until the cache shows
+// it.
+func (r *reconciler) lostSince(judged *corev1.Node) (node *corev1.Node, key string) {
+	written := client.Write{GVK: r.nodes.GVK(), Key: kit.KeyOf(judged), UID: judged.UID, ResourceVersion: judged.ResourceVersion}
+	node = judged
+	if r.nodes.Informer().Seen(written) {
+		var ok bool
+		if node, ok = r.nodes.Get(kit.KeyOf(judged)); !ok {
+			return judged, ""
+		}
+	}
+	if ready := condition(node, corev1.NodeReady); ready != nil {
+		key = lostTaint(ready.Status)
+	}
+	return node, key
 }

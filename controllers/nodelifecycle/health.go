@@ -14,7 +14,7 @@ type health struct {
 	heartbeat    metav1.Time // of the ready condition at that time
 	hasCondition bool        // whether there was a ready condition
 	renewed      time.Time   // renew time of the lease, as the node wrote it
-	lease        string      // resourceVersion of the lease; empty if there is none
+	lease        string      // resourceVersion of the lease as last cached; empty if there never was one
 }
 
 // observe notes the signs of life of a node: a status with another heartbeat, or a renewed lease. The result is the
@@ -33,9 +33,15 @@ func (h *health) observe(node *corev1.Node, lease *coordinationv1.Lease, now tim
 	if ready != nil {
 		next.hasCondition, next.heartbeat = true, ready.LastHeartbeatTime
 	}
-	if lease != nil && lease.Spec.RenewTime != nil && (next.lease == "" || next.renewed.Before(lease.Spec.RenewTime.Time)) {
-		next.seen, next.renewed, next.lease = now, lease.Spec.RenewTime.Time, lease.ResourceVersion
+	if lease == nil {
+		return &next
 	}
+	// Another renew time is a sign of life even if it is an earlier one: the node's clock may have been set back. A new
+	// version with the same time is none, but it has to be known for the comparison with the server's.
+	if t := lease.Spec.RenewTime; t != nil && (next.lease == "" || !next.renewed.Equal(t.Time)) {
+		next.seen, next.renewed = now, t.Time
+	}
+	next.lease = lease.ResourceVersion
 	return &next
 }
 

@@ -42,8 +42,8 @@ type zones struct {
 type zone struct {
 	state   zoneState
 	limiter *rate.Limiter
-	waiting []string // names of nodes, first come first served
-	queued  map[string]bool
+	waiting []string                // names of nodes, first come first served
+	queued  map[string]*corev1.Node // the same nodes, as they were judged
 }
 
 func newZones(o options, wake func(string)) *zones {
@@ -55,20 +55,27 @@ func (z *zones) ensure(name string, m metrics) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.byName[name] == nil {
-		z.byName[name] = &zone{state: stateInitial, queued: map[string]bool{}, limiter: rate.NewLimiter(rate.Limit(z.options.evictionRate), 1)}
+		z.byName[name] = &zone{state: stateInitial, queued: map[string]*corev1.Node{}, limiter: rate.NewLimiter(rate.Limit(z.options.evictionRate), 1)}
 		m.evictions.WithLabelValues(name).Add(0)
 	}
 }
 
-// enqueue puts a node in its zone's line.
+// enqueue puts a node in its zone's line, and takes it out of the line of the zone that it was in before.
 func (z *zones) enqueue(node *corev1.Node) {
 	name := topology.GetZoneKey(node)
 	z.mu.Lock()
-	known := z.byName[name]
-	added := known != nil && !known.queued[node.Name]
-	if added {
-		known.waiting = append(known.waiting, node.Name)
-		known.queued[node.Name] = true
+	added := false
+	for other, known := range z.byName {
+		switch {
+		case other != name:
+			known.leave(node.Name)
+		case known.queued[node.Name] == nil:
+			known.waiting = append(known.waiting, node.Name)
+			added = true
+			fallthrough
+		default:
+			known.queued[node.Name] = node
+		}
 	}
 	z.mu.Unlock()
 	if added {
@@ -81,29 +88,35 @@ func (z *zones) dequeue(node string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	for _, known := range z.byName {
-		if known.queued[node] {
-			delete(known.queued, node)
-			known.waiting = slices.DeleteFunc(known.waiting, func(n string) bool { return n == node })
-		}
+		known.leave(node)
 	}
 }
 
-// next returns the node whose turn it is in a zone. ok is false if nobody waits; wait is positive if somebody does and
+// leave takes a node out of the line.
+func (k *zone) leave(node string) {
+	if k.queued[node] != nil {
+		delete(k.queued, node)
+		k.waiting = slices.DeleteFunc(k.waiting, func(n string) bool { return n == node })
+	}
+}
+
+// next returns the node, as it was judged, whose turn it is in a zone. ok is false if nobody waits; wait is positive if somebody does and
 // the rate does not allow it yet, and negative if it does not allow it at all now.
-func (z *zones) next(name string, now time.Time) (node string, wait time.Duration, ok bool) {
+func (z *zones) next(name string, now time.Time) (node *corev1.Node, wait time.Duration, ok bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	known := z.byName[name]
 	if known == nil || len(known.waiting) == 0 {
-		return "", 0, false
+		return nil, 0, false
 	}
+	node = known.queued[known.waiting[0]]
 	if known.limiter.Limit() <= 0 {
-		return known.waiting[0], -1, true
+		return node, -1, true
 	}
 	if tokens := known.limiter.TokensAt(now); tokens < 1 {
-		return known.waiting[0], time.Duration((1 - tokens) / float64(known.limiter.Limit()) * float64(time.Second)), true
+		return node, time.Duration((1 - tokens) / float64(known.limiter.Limit()) * float64(time.Second)), true
 	}
-	return known.waiting[0], 0, true
+	return node, 0, true
 }
 
 // spend counts one eviction against the rate of a zone.
@@ -124,26 +137,28 @@ type change struct {
 
 // settle takes the verdicts of one look, and sets states and rates of all zones by them.
 func (z *zones) settle(verdicts []verdict, m metrics) []change {
-	counts := map[string]*count{}
+	counts, inhabited := map[string]*count{}, map[string]bool{}
 	for _, v := range verdicts {
+		name := topology.GetZoneKey(v.node)
+		inhabited[name] = true
 		if _, excluded := v.node.Labels[excludeLabel]; excluded || !v.judged {
 			continue
 		}
-		name := topology.GetZoneKey(v.node)
 		if counts[name] == nil {
 			counts[name] = &count{}
 		}
 		counts[name].add(v.status == corev1.ConditionTrue)
 	}
-	changes := z.apply(counts, m)
+	changes := z.apply(counts, inhabited, m)
 	for _, c := range changes {
 		z.wake(c.zone)
 	}
 	return changes
 }
 
-// apply sets the states of all zones by their counts.
-func (z *zones) apply(counts map[string]*count, m metrics) []change {
+// apply sets the states of all zones by their counts. A zone none of whose nodes counts stays as it is; one without
+// nodes is forgotten.
+func (z *zones) apply(counts map[string]*count, inhabited map[string]bool, m metrics) []change {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	allAre, allWere := true, true
@@ -151,8 +166,8 @@ func (z *zones) apply(counts map[string]*count, m metrics) []change {
 		c := counts[name]
 		if c == nil {
 			m.zone(name, count{})
-			if len(known.waiting) == 0 {
-				delete(z.byName, name) // its nodes have gone
+			if !inhabited[name] {
+				delete(z.byName, name)
 			}
 			continue
 		}
