@@ -49,8 +49,9 @@ type pendingSet struct {
 }
 
 type deletion struct {
-	uid types.UID
-	at  time.Time
+	uid  types.UID
+	at   time.Time
+	told bool // an event has said that it happens
 }
 
 func newPendingSet() *pendingSet { return &pendingSet{byPod: map[kit.Key]deletion{}} }

@@ -52,7 +52,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	if left := time.Until(due.at); left > 0 {
 		return kit.After(left), nil
 	}
-	if err := r.evict(ctx, pod, due.at); err != nil {
+	if err := r.evict(ctx, pod, due); err != nil {
 		return kit.Done, err
 	}
 	r.pending.drop(key)
@@ -88,18 +88,23 @@ func (r *reconciler) callOff(ctx context.Context, key kit.Key) {
 	}
 }
 
-// evict deletes a pod, after marking it so that its owner knows why. One that is being deleted already needs nothing.
-func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due time.Time) error {
-	if pod.DeletionTimestamp != nil {
-		return nil
-	}
+// evict deletes a pod, after marking it so that its owner knows why. One that has been evicted before and takes its time
+// to stop needs nothing.
+func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due deletion) error {
 	key := kit.KeyOf(pod)
-	r.recorder.Eventf(reference(key), corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s", key)
-	patch, needed, err := podstatus.Patch(pod, podstatus.Change{Conditions: []corev1.PodCondition{{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+	patch, unmarked, err := podstatus.Patch(pod, podstatus.Change{Conditions: []corev1.PodCondition{{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation,
 		Reason: "DeletionByTaintManager", Message: "Taint manager: deleting due to NoExecute taint",
 	}}}, time.Now())
-	if err == nil && needed {
+	if pod.DeletionTimestamp != nil && !unmarked {
+		return nil
+	}
+	if !due.told {
+		r.recorder.Eventf(reference(key), corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s", key)
+		due.told = true
+		r.pending.set(key, due)
+	}
+	if err == nil && unmarked {
 		_, err = client.PatchObject(ctx, r.client, pod, patch, client.Status)
 	}
 	if err == nil {
@@ -110,7 +115,7 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due time.Time) 
 		return client.IgnoreNotFound(client.IgnoreConflict(fmt.Errorf("evict pod %s: %w", key, err)))
 	}
 	r.metrics.deletions.Inc()
-	r.metrics.latency.Observe(time.Since(due).Seconds())
+	r.metrics.latency.Observe(time.Since(due.at).Seconds())
 	klog.FromContext(ctx).Info("Evicted pod", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 	return nil
 }
