@@ -80,7 +80,10 @@ func (r *reconciler) isOutOfService(ctx context.Context, name string) (bool, err
 		return false, nil
 	}
 	fresh, err := client.Get[corev1.Node](ctx, r.live, kit.Key{Name: name})
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil // gone altogether: its pods are orphans
+	case err != nil:
 		return false, fmt.Errorf("read node %s: %w", name, err)
 	}
 	return outOfService(fresh), nil

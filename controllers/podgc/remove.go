@@ -32,7 +32,9 @@ func (r *reconciler) removeOne(ctx context.Context, d removal, now time.Time) er
 	if !ended(d.pod) {
 		change := podstatus.Change{Phase: corev1.PodFailed}
 		if d.condition != nil {
-			change.Conditions = []corev1.PodCondition{*d.condition}
+			condition := *d.condition
+			condition.ObservedGeneration = d.pod.Generation
+			change.Conditions = []corev1.PodCondition{condition}
 		}
 		patch, needed, err := podstatus.Patch(d.pod, change, now)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 type Change struct {
 	// Phase to set; empty leaves it.
 	Phase corev1.PodPhase
-	// Conditions to set, with Type, Status, Reason and Message. Times are filled in.
+	// Conditions to set, with Type, Status, Reason, Message and ObservedGeneration. Times are filled in.
 	Conditions []corev1.PodCondition
 }
 
@@ -42,7 +42,6 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 		if old != nil && old.Status == want.Status && old.Reason == want.Reason && old.Message == want.Message {
 			continue
 		}
-		want.ObservedGeneration = pod.Generation
 		want.LastTransitionTime = metav1.NewTime(now)
 		if old != nil && old.Status == want.Status {
 			want.LastTransitionTime = old.LastTransitionTime
@@ -55,7 +54,8 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	if len(status) == 0 {
 		return p, false, nil
 	}
-	if pod.Status.ObservedGeneration != pod.Generation {
+	// Conditions say by themselves what they were made from; only a new phase is a verdict on the whole pod.
+	if status["phase"] != nil && pod.Status.ObservedGeneration != pod.Generation {
 		status["observedGeneration"] = pod.Generation
 	}
 	data, err := json.Marshal(struct {

@@ -1,6 +1,8 @@
 package slim
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -39,14 +41,8 @@ func pod(o client.Object) {
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: s.EphemeralContainers[i].Name},
 		}
 	}
-	volumes := s.Volumes[:0]
-	for _, v := range s.Volumes {
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
-			volumes = append(volumes, v)
-		}
-	}
-	s.Volumes = volumes
-	if len(volumes) == 0 {
+	s.Volumes = slices.DeleteFunc(s.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil && v.Ephemeral == nil })
+	if len(s.Volumes) == 0 {
 		s.Volumes = nil
 	}
 	s.SecurityContext, s.DNSConfig, s.ImagePullSecrets, s.HostAliases, s.EnableServiceLinks = nil, nil, nil, nil, nil
