@@ -75,7 +75,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 // deletionSeen picks the change by which a namespace is deleted, or its first sight in that state. What changes later
 // in a deleted namespace is mostly our own doing.
 func deletionSeen(old, ns *corev1.Namespace) bool {
-	return ns != nil && ns.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil)
+	return ns != nil && ns.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil || old.UID != ns.UID)
 }
 
 func podGone(_, pod *corev1.Pod) bool { return pod == nil }

@@ -49,7 +49,9 @@ func (l *kindList) get(now time.Time) found {
 	}
 	lists, err := l.discover()
 	f := parseKinds(lists)
-	f.failed = err
+	if f.failed = err; err == nil && len(f.kinds) == 0 {
+		f.failed = errors.New("the server names no kind that can be deleted")
+	}
 	l.mu.Lock()
 	l.last, l.at = f, now
 	l.mu.Unlock()

@@ -57,9 +57,6 @@ func (r *reconciler) purge(ctx context.Context, ns *corev1.Namespace) *pass {
 			continue
 		}
 		left, err := r.empty(ctx, k, ns, r.podGrace(ns))
-		if err != nil {
-			err = fmt.Errorf("failed to delete pods for namespace: %s, err: %w", ns.Name, err)
-		}
 		p.add(k, left, err)
 	}
 	if p.podsLeft() {

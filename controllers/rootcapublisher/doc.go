@@ -1,7 +1,7 @@
 // Package rootcapublisher gives every namespace the ConfigMap kube-root-ca.crt, from which pods learn the CA of the API
 // server.
 //
-// Owns: the data of that ConfigMap, and its description annotation while it has none. Watches: Namespaces, ConfigMaps.
+// Owns: the data of that ConfigMap, and its description annotation. Watches: Namespaces, ConfigMaps.
 // Writes: creates and updates ConfigMaps.
 //
 // The CA bundle comes from --root-ca-file, or else from the process's own kubeconfig. The file is read again while the

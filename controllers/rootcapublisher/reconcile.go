@@ -66,8 +66,8 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// desired returns the ConfigMap to write, or nil if the old one is as it should be. A description of someone else's
-// is left alone.
+// desired returns the ConfigMap to write, or nil if the old one is as it should be. A description of someone else's is
+// no reason to write, but does not survive a write that has another reason.
 func desired(namespace string, old *corev1.ConfigMap, bundle string) *corev1.ConfigMap {
 	data := map[string]string{"ca.crt": bundle}
 	if old == nil {
@@ -79,14 +79,11 @@ func desired(namespace string, old *corev1.ConfigMap, bundle string) *corev1.Con
 			Data: data,
 		}
 	}
-	described := old.Annotations[descriptionAnnotation] != ""
-	if described && maps.Equal(old.Data, data) {
+	if old.Annotations[descriptionAnnotation] != "" && maps.Equal(old.Data, data) {
 		return nil
 	}
 	c := old.DeepCopy()
 	c.Data = data
-	if !described {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, descriptionAnnotation, description)
-	}
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, descriptionAnnotation, description)
 	return c
 }

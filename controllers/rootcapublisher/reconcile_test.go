@@ -28,7 +28,7 @@ func TestDesired(t *testing.T) {
 		{"equal is left alone", with("CA", description), false, ""},
 		{"a foreign description is left alone", with("CA", "ours"), false, ""},
 		{"a missing description is added", with("CA", ""), true, description},
-		{"other data is replaced and a foreign description kept", with("OLD", "ours"), true, "ours"},
+		{"other data is replaced, and the description with it", with("OLD", "ours"), true, description},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := desired("shop", tc.old, "CA")

@@ -31,6 +31,9 @@ func (r *reconciler) Reconcile(ctx context.Context, key secretKey) (kit.Result, 
 	if !ok || secret.UID != key.uid {
 		return kit.Done, r.dropReference(ctx, key)
 	}
+	if !slices.Contains(secretKeys(secret), key) {
+		return kit.Done, nil // it names another account by now, and what became of the old one is not its concern
+	}
 	account, err := r.account(ctx, key)
 	switch {
 	case err != nil:
