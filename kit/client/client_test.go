@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -260,4 +261,69 @@ func deployment(ns string) *appsv1.Deployment {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
 		}},
 	}
+}
+
+func TestBriefWritesAnswerMetadataAndRefusals(t *testing.T) {
+	eachAPI(t, func(t *testing.T, ctx context.Context, c *client.Client, ns string) {
+		var wrote client.WriteLog
+		logged := client.WithWriteLog(ctx, &wrote)
+		made := must(client.Create[corev1.ConfigMap](logged, c, settings(ns, "brief"), client.Brief))
+		if made.UID == "" || made.ResourceVersion == "" || made.Name != "brief" || made.Data != nil {
+			t.Errorf("created %+v", made)
+		}
+		patched := must(client.PatchObject[corev1.ConfigMap](logged, c, made, client.MergePatch([]byte(`{"data":{"a":"2"}}`)), client.Brief))
+		notes := wrote.Take()
+		if len(notes) != 2 || notes[1].ResourceVersion != patched.ResourceVersion || notes[1].UID != made.UID || notes[1].Unknown {
+			t.Errorf("noted %+v", notes)
+		}
+		if got := must(client.Get[corev1.ConfigMap](ctx, c, client.KeyOf(made))); got.Data["a"] != "2" || got.ResourceVersion != patched.ResourceVersion {
+			t.Errorf("stored %v at %s, answered %s", got.Data, got.ResourceVersion, patched.ResourceVersion)
+		}
+		if _, err := client.Create(logged, c, settings(ns, "brief"), client.Brief); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("second create: %v", err)
+		}
+		if notes := wrote.Take(); len(notes) != 0 {
+			t.Errorf("a refusal was noted: %+v", notes)
+		}
+	})
+}
+
+func TestOnlyUncertainFailuresAreNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, f := range []struct {
+			name     string
+			reaction *kittest.Reaction
+			noted    bool
+		}{
+			{"an answer that is lost", &kittest.Reaction{Drop: true}, true},
+			{"a broken connection", &kittest.Reaction{Err: errors.New("connection reset by peer")}, true},
+			{"a time-out of the server", kittest.Refuse(504, "timed out"), true},
+			{"an internal error", kittest.Refuse(500, "webhook failed"), true},
+			{"a conflict", kittest.Refuse(409, "modified"), false},
+			{"a refusal", kittest.Refuse(403, "no"), false},
+			{"an invalid object", kittest.Refuse(422, "no"), false},
+			{"a call that was given up", &kittest.Reaction{Err: context.Canceled}, false},
+		} {
+			api := kittest.New(t, settings("default", "old"))
+			api.React(func(*kittest.Request) *kittest.Reaction { return f.reaction })
+			c := api.Client("test")
+			var wrote client.WriteLog
+			ctx := client.WithWriteLog(t.Context(), &wrote)
+			_, created := client.Create(ctx, c, settings("default", "new"))
+			_, patched := client.PatchObject(ctx, c, settings("default", "old"), client.MergePatch([]byte(`{"data":{"a":"9"}}`)))
+			deleted := client.Delete(ctx, c, settings("default", "old"))
+			if created == nil || patched == nil || deleted == nil {
+				t.Errorf("%s: create %v, patch %v, delete %v", f.name, created, patched, deleted)
+			}
+			notes := wrote.Take()
+			if f.noted != (len(notes) == 3) || !f.noted && len(notes) > 0 {
+				t.Errorf("%s: noted %+v", f.name, notes)
+			}
+			for _, n := range notes {
+				if !n.Unknown {
+					t.Errorf("%s: noted as certain: %+v", f.name, n)
+				}
+			}
+		}
+	})
 }
