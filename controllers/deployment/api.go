@@ -16,8 +16,8 @@ import (
 	"orrery/kit/client"
 )
 
-// kind is what owner references call a Deployment.
-var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+// ownerKind is what owner references call a Deployment.
+var ownerKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // api is all that the reconciler asks of the cluster. Writes return the object as stored.
 type api struct {
@@ -43,7 +43,7 @@ func newAPI(cc kit.ControllerContext, sets cache.Store[*appsv1.ReplicaSet], pods
 				return nil, kit.Terminal(fmt.Errorf("read selector: %w", err))
 			}
 			c := claim.Claimer[*appsv1.ReplicaSet]{
-				Owner: d, Kind: kind, Selector: selector,
+				Owner: d, Kind: ownerKind, Selector: selector,
 				Recheck: claim.Live(cc.Live, d), Patch: claim.Patches[appsv1.ReplicaSet](cc.Client),
 			}
 			known := sets.By(index.ReplicaSetsByController(), string(d.UID))

@@ -110,7 +110,7 @@ func newSet(ro *rollout) *appsv1.ReplicaSet {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: setName(d.Name, hash),
 			Labels: maps.Clone(template.Labels), Annotations: notes,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, ownerKind)},
 		},
 		Spec: appsv1.ReplicaSetSpec{
 			Replicas: &replicas, MinReadySeconds: d.Spec.MinReadySeconds, Selector: selector, Template: *template,

@@ -62,7 +62,7 @@ func (w *wakeups) emptied(old, new *corev1.Pod) []kit.Key {
 		return nil
 	}
 	owner := metav1.GetControllerOfNoCopy(rs)
-	if owner == nil || owner.Kind != kind.Kind {
+	if owner == nil || owner.Kind != ownerKind.Kind {
 		return nil
 	}
 	d, ok := w.deployments.Get(kit.Key{Namespace: rs.Namespace, Name: owner.Name})
