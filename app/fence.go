@@ -18,18 +18,22 @@ var errFenced = errors.New("write refused: the leader lease is not held")
 // itself when no renewal has succeeded for a lease duration, so that a process that was paused, and whose lease
 // another has taken meanwhile, writes nothing when it continues, before it has even looked at the lease.
 type fence struct {
-	duration time.Duration // of the lease; 0: no election, always open
-	renewed  atomic.Int64  // start of the last successful renewal, in nanoseconds of the wall clock; 0: none
+	duration time.Duration             // of the lease; 0: no election, always open
+	renewed  atomic.Pointer[time.Time] // start of the last successful renewal; nil: none
 	closed   atomic.Bool
 }
 
-// open reports whether writing is allowed now. The wall clock is used because it also runs while a machine is
-// suspended, which the monotonic clock does not.
+// open reports whether writing is allowed now. Both clocks have to agree: the monotonic one stands still while a machine
+// is suspended, and the wall clock may be set back.
 func (f *fence) open(now time.Time) bool {
 	if f.closed.Load() {
 		return false
 	}
-	return f.duration == 0 || now.UnixNano()-f.renewed.Load() < int64(f.duration)
+	if f.duration == 0 {
+		return true
+	}
+	renewed := f.renewed.Load()
+	return renewed != nil && now.Sub(*renewed) < f.duration && now.Round(0).Sub(renewed.Round(0)) < f.duration
 }
 
 // close ends all writing for good.
@@ -65,8 +69,13 @@ func (l fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRec
 	return l.noting(func() error { return l.Interface.Create(ctx, r) })
 }
 
-// Update implements resourcelock.Interface.
+// Update implements resourcelock.Interface. An update that names no holder gives the lease away, and ends all writing
+// before it is sent: the election does so too when it has failed to renew, while the loops still run.
 func (l fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity == "" {
+		l.close()
+		return l.Interface.Update(ctx, r)
+	}
 	return l.noting(func() error { return l.Interface.Update(ctx, r) })
 }
 
@@ -76,7 +85,7 @@ func (l fencedLock) noting(renew func() error) error {
 	start := time.Now()
 	err := renew()
 	if err == nil {
-		l.renewed.Store(start.UnixNano())
+		l.renewed.Store(&start)
 	}
 	return err
 }

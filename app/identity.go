@@ -87,25 +87,35 @@ func (i *identity) fetch() (any, error) {
 	seconds := int64(tokenLifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	accounts := i.core.ServiceAccounts(identityNamespace)
+	start := time.Now()
 	answer, err := accounts.CreateToken(ctx, i.account, request, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: identityNamespace, Name: i.account}}
 		if _, err := accounts.Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create the service account: %w", err)
 		}
+		start = time.Now()
 		answer, err = accounts.CreateToken(ctx, i.account, request, metav1.CreateOptions{})
 	}
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	life := answer.Status.ExpirationTimestamp.Sub(now)
+	life := lifeOf(answer, start)
 	// Jitter keeps the identities, which all start together, from renewing together.
-	renew := now.Add(time.Duration(float64(life) * (0.7 + 0.1*rand.Float64())))
+	renew := start.Add(time.Duration(float64(life) * (0.7 + 0.1*rand.Float64())))
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.token = token{value: answer.Status.Token, renew: renew, expires: answer.Status.ExpirationTimestamp.Time}
+	i.token = token{value: answer.Status.Token, renew: renew, expires: start.Add(life)}
 	return i.token.value, nil
+}
+
+// lifeOf returns how long a token lives from the moment that it was asked for. The server says it in seconds as well as
+// by the time on its own clock, which may not be ours.
+func lifeOf(answer *authenticationv1.TokenRequest, asked time.Time) time.Duration {
+	if s := answer.Spec.ExpirationSeconds; s != nil && *s > 0 {
+		return time.Duration(*s) * time.Second
+	}
+	return answer.Status.ExpirationTimestamp.Sub(asked)
 }
 
 type identityTransport struct {
