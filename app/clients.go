@@ -61,7 +61,10 @@ func loadConfig(s *options.CMServer) (*rest.Config, error) {
 }
 
 func newClients(config *rest.Config, perAccount bool, f *fence) (*clients, error) {
-	core, err := typedcorev1.NewForConfig(config)
+	// Service accounts and their tokens are made for controllers, so that they end with the lease as well.
+	fenced := rest.CopyConfig(config)
+	fenced.Wrap(f.wrap)
+	core, err := typedcorev1.NewForConfig(fenced)
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", config.Host, err)
 	}
