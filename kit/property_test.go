@@ -250,6 +250,8 @@ func TestNoKeyIsLostWhateverHappens(t *testing.T) {
 	}
 }
 
+// FuzzNoKeyIsLostWhateverHappens is best run with -fuzzminimizetime 1x: goroutines take turns as they like, so that an
+// input cannot be made smaller by trying.
 func FuzzNoKeyIsLostWhateverHappens(f *testing.F) {
 	f.Add([]byte("a key is never lost, never runs twice at the same time, and runs again after its last change"))
 	f.Add([]byte{14, 14, 14, 13, 12, 11, 255, 254, 253, 1, 2, 3, 4, 5, 6, 7})
