@@ -31,10 +31,11 @@ func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) er
 		return fmt.Errorf("client for %s: %w", config.Host, err)
 	}
 	start, said := time.Now(), time.Now()
+	var refused time.Time // since when it answers and refuses; a server that has just come up does so for a moment
 	for {
 		err := d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 		if err == nil {
-			_, err = d.RESTClient().Get().AbsPath("/api/v1/namespaces/" + metav1.NamespaceSystem).DoRaw(ctx)
+			err = d.RESTClient().Get().AbsPath("/api/v1/namespaces/" + metav1.NamespaceSystem).Do(ctx).Error()
 		}
 		if err == nil || apierrors.IsNotFound(err) {
 			return nil
@@ -42,7 +43,13 @@ func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) er
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if fatal := hopeless(err, time.Since(start)); fatal != nil {
+		switch {
+		case !apierrors.IsForbidden(err):
+			refused = time.Time{}
+		case refused.IsZero():
+			refused = time.Now()
+		}
+		if fatal := hopeless(err, refused, time.Now()); fatal != nil {
 			return fmt.Errorf("API server %s: %w", config.Host, fatal)
 		}
 		if time.Since(said) >= waitSay {
@@ -57,8 +64,9 @@ func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) er
 	}
 }
 
-// hopeless explains an error that no waiting can mend, and returns nil for any other.
-func hopeless(err error, waited time.Duration) error {
+// hopeless explains an error that no waiting can mend, and returns nil for any other. A refusal may be the server still
+// setting up its own roles; refused is since when it refuses.
+func hopeless(err error, refused, now time.Time) error {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -71,7 +79,7 @@ func hopeless(err error, waited time.Duration) error {
 		return fmt.Errorf("its certificate is not valid now: %w", err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("it does not accept the credentials in the kubeconfig: %w", err)
-	case apierrors.IsForbidden(err) && waited > waitTries:
+	case apierrors.IsForbidden(err) && now.Sub(refused) > waitTries:
 		return fmt.Errorf("the user in the kubeconfig lacks permissions; it needs those of system:kube-controller-manager: %w", err)
 	}
 	return nil
