@@ -1,0 +1,61 @@
+package scenarios
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// crash matches what no log may ever hold.
+var crash = regexp.MustCompile(`(?i)\bpanic\b|DATA RACE|^goroutine \d+ \[|fatal error:`)
+
+// denied matches the words for a missing permission.
+var denied = regexp.MustCompile(`[Ff]orbidden|\b403\b|Unauthorized`)
+
+// errorLine matches the head of an error in the text log format.
+var errorLine = regexp.MustCompile(`^[EF]\d{4} \d\d:\d\d:\d\d`)
+
+// faultsInLog returns the lines that a healthy daemon does not write. An expected error may be allowed; a crash or a
+// missing permission may not.
+func faultsInLog(text string, allowed []*regexp.Regexp) (bad []string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case crash.MatchString(line), denied.MatchString(line):
+			bad = append(bad, line)
+		case errorLine.MatchString(line) && !matchesAny(line, allowed):
+			bad = append(bad, line)
+		}
+	}
+	return bad
+}
+
+func matchesAny(line string, patterns []*regexp.Regexp) bool {
+	for _, p := range patterns {
+		if p.MatchString(line) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFaultsInLogAreFound(t *testing.T) {
+	const head = " 12:00:00.000000      17 x.go:1] "
+	allowed := []*regexp.Regexp{regexp.MustCompile("connection refused")}
+	for line, want := range map[string]bool{
+		"I1129" + head + `"Started controller" controller="x"`:      false,
+		"E1129" + head + `"Reconcile failed" err="boom"`:            true,
+		"E1129" + head + `"x" err="dial: connection refused"`:       false,
+		"I1129" + head + `"x" err="pods is forbidden: User ..."`:    true,
+		"I1129" + head + `"Caught a panic" panic="x"`:               true,
+		"goroutine 7 [running]:":                                    true,
+		"WARNING: DATA RACE":                                        true,
+		"panic: nil map":                                            true,
+		"fatal error: all goroutines are asleep":                    true,
+		"I1129" + head + `"Starting" flags="--unauthorized-ttl=1s"`: false,
+	} {
+		if got := len(faultsInLog(line, allowed)) > 0; got != want {
+			t.Errorf("%s: found %v, want %v", line, got, want)
+		}
+	}
+}
