@@ -35,6 +35,11 @@ func (d *daemon) startHTTP(ctx context.Context) (stop func(), err error) {
 		Profiling: s.Debugging.Profiling, ContentionProfiling: s.Debugging.ContentionProfiling,
 		Controllers: d,
 	}.Install(mux)
+	for _, c := range s.Controllers {
+		for page, handler := range c.Pages {
+			mux.HandleUnlisted("/debug/controllers/"+c.Name+"/"+page, handler)
+		}
+	}
 	server, err := serving.New(ctx, serving.Config{
 		Secure: s.SecureServing, Authentication: s.Authentication, Authorization: s.Authorization, Handler: mux,
 	})
