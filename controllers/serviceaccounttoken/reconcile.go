@@ -83,9 +83,10 @@ func (r *reconciler) account(ctx context.Context, key secretKey) (*corev1.Servic
 // is reports whether the account is the one of that UID; an empty UID is that of any.
 func is(a *corev1.ServiceAccount, uid types.UID) bool { return uid == "" || a.UID == uid }
 
-// delete removes a Secret unless it has gone or has a successor.
+// delete removes a Secret unless it has gone, has a successor or has changed: then its next event is the next try, and
+// it may name another account.
 func (r *reconciler) delete(ctx context.Context, s *corev1.Secret) error {
-	err := client.Delete(ctx, r.live, s, client.IfUID(s.UID))
+	err := client.Delete(ctx, r.live, s, client.IfUID(s.UID), client.IfVersion(s.ResourceVersion))
 	if err = client.IgnoreNotFound(client.IgnoreConflict(err)); err != nil {
 		return fmt.Errorf("delete token secret %s: %w", klog.KObj(s), err)
 	}
