@@ -82,6 +82,7 @@ func prepare(s *options.CMServer) error {
 		return fmt.Errorf("logging flags: %w", err)
 	}
 	applyMetrics(s.Metrics)
+	s.Gates.FeatureGate().AddMetrics()
 	klog.InfoS("Starting", "version", version.Get().String(), "flags", s.EffectiveFlags())
 	for _, warning := range s.Warnings() {
 		klog.InfoS("Warning: " + warning)
