@@ -1,0 +1,369 @@
+package namespace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"orrery/kit/kittest"
+)
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func configMap(namespace, name string, finalizers ...string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}}
+}
+
+func pod(namespace, name, node string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:   corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+}
+
+// broken is a discovery client of a server some of whose groups may be down.
+type broken struct {
+	discovery.DiscoveryInterface
+	err  atomic.Pointer[discovery.ErrGroupDiscoveryFailed]
+	edit func([]*metav1.APIResourceList) []*metav1.APIResourceList
+	none bool
+}
+
+func (b *broken) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	if b.none {
+		return nil, nil
+	}
+	lists, err := b.DiscoveryInterface.ServerPreferredNamespacedResources()
+	if b.edit != nil {
+		lists = b.edit(lists)
+	}
+	if down := b.err.Load(); down != nil {
+		return lists, down
+	}
+	return lists, err
+}
+
+func (b *broken) down(group string) {
+	b.err.Store(&discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: group, Version: "v1"}: errors.New("no route")}})
+}
+
+// run starts the controller with a discovery client that b controls.
+func run(t *testing.T, api *kittest.API, b *broken) {
+	t.Helper()
+	d := Descriptor()
+	cc := api.Context(d.Name, d.RBAC...)
+	b.DiscoveryInterface, cc.Discovery = cc.Discovery, b
+	api.RunIn(t, cc, d.Init)
+}
+
+// after lets time pass up to d after the start.
+func after(api *kittest.API, start time.Time, d time.Duration) { api.Pass(d - time.Since(start)) }
+
+func condition(t *testing.T, api *kittest.API, name string, kind corev1.NamespaceConditionType) corev1.NamespaceCondition {
+	t.Helper()
+	ns := namespace(name)
+	if !api.Get(t, ns) {
+		t.Fatalf("namespace %s is gone", name)
+	}
+	for _, c := range ns.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return corev1.NamespaceCondition{}
+}
+
+// TestAnEmptyNamespaceGoesRightAfterItsGrace is the report of further rounds of five seconds.
+func TestAnEmptyNamespaceGoesRightAfterItsGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"), configMap("shop", "a"), configMap("shop", "b"), configMap("other", "a"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		start := time.Now()
+		api.Delete(t, namespace("shop"))
+		after(api, start, 4900*time.Millisecond)
+		api.Expect(t)
+		after(api, start, 5500*time.Millisecond)
+		if api.Get(t, namespace("shop")) {
+			t.Errorf("still there half a second after its grace; writes: %v", api.Writes())
+		}
+		if !api.Get(t, configMap("other", "a")) {
+			t.Error("another namespace was emptied too")
+		}
+	})
+}
+
+func TestPodsGoBeforeEverythingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"), configMap("shop", "needed"), pod("shop", "a", "n"), pod("shop", "b", "n"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		start := time.Now()
+		api.Delete(t, namespace("shop"))
+		after(api, start, 12*time.Second)
+		if !api.Get(t, configMap("shop", "needed")) {
+			t.Error("the config map went while pods were still stopping")
+		}
+		if c := condition(t, api, "shop", corev1.NamespaceContentRemaining); c.Status != corev1.ConditionFalse {
+			t.Errorf("ContentRemaining = %+v; nothing is known of the rest yet", c)
+		}
+		api.Remove(t, pod("shop", "a", ""))
+		api.Pass(50 * time.Millisecond)
+		api.Remove(t, pod("shop", "b", ""))
+		api.Pass(time.Second)
+		if api.Get(t, namespace("shop")) {
+			t.Errorf("still there a second after its last pod went; writes: %v", api.Writes())
+		}
+	})
+}
+
+func TestAFinalizerIsWaitedForAndNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := configMap("shop", "held", "example.com/hold")
+		api := kittest.New(t, namespace("shop"), held, configMap("shop", "free"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		start := time.Now()
+		api.Delete(t, namespace("shop"))
+		after(api, start, time.Minute)
+		want := map[corev1.NamespaceConditionType]string{
+			corev1.NamespaceContentRemaining:    "Some resources are remaining: configmaps. has 1 resource instances",
+			corev1.NamespaceFinalizersRemaining: "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances",
+		}
+		for kind, message := range want {
+			if c := condition(t, api, "shop", kind); c.Status != corev1.ConditionTrue || c.Message != message {
+				t.Errorf("%s = %s %q, want %q", kind, c.Status, c.Message, message)
+			}
+		}
+		if c := condition(t, api, "shop", corev1.NamespaceDeletionContentFailure); c.Status != corev1.ConditionFalse {
+			t.Errorf("a finalizer is no failure: %+v", c)
+		}
+		writes := len(api.TakeWrites())
+		if writes > 40 {
+			t.Errorf("%d writes in a minute of waiting", writes)
+		}
+		api.Get(t, held)
+		held.Finalizers = nil
+		api.Update(t, held)
+		api.Pass(10 * time.Second)
+		if api.Get(t, namespace("shop")) {
+			t.Error("still there ten seconds after the last finalizer went")
+		}
+	})
+}
+
+// TestABrokenGroupKeepsTheNamespaceAndNothingElse is the report of namespaces that hung on an unrelated APIService.
+func TestABrokenGroupKeepsTheNamespaceAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := namespace("old")
+		api := kittest.New(t, namespace("shop"), configMap("shop", "a"), pod("shop", "p", ""), old, configMap("old", "a"))
+		api.Delete(t, old) // Terminating already when the controller starts
+		b := &broken{}
+		b.down("metrics.example.com")
+		run(t, api, b)
+		api.Settle()
+		api.Delete(t, namespace("shop"))
+		api.Pass(2 * time.Minute)
+		for _, ns := range []string{"shop", "old"} {
+			if api.Get(t, configMap(ns, "a")) || api.Get(t, pod(ns, "p", "")) {
+				t.Errorf("%s: what can be discovered has to go", ns)
+			}
+			c := condition(t, api, ns, corev1.NamespaceDeletionDiscoveryFailure)
+			if c.Status != corev1.ConditionTrue || c.Reason != "DiscoveryFailed" ||
+				!strings.HasPrefix(c.Message, "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: metrics.example.com/v1: no route") {
+				t.Errorf("%s: condition = %+v", ns, c)
+			}
+			n := namespace(ns)
+			if api.Get(t, n); len(n.Spec.Finalizers) != 1 {
+				t.Errorf("%s: finalizers = %v; what a broken group holds is not known", ns, n.Spec.Finalizers)
+			}
+		}
+		b.err.Store(nil)
+		api.Pass(90 * time.Second)
+		if api.Get(t, namespace("shop")) || api.Get(t, namespace("old")) {
+			t.Error("still there after the group has come back")
+		}
+	})
+}
+
+func TestADiscoveryOfNothingFinalizesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"), configMap("shop", "a"))
+		b := &broken{none: true}
+		run(t, api, b)
+		api.Settle()
+		api.Delete(t, namespace("shop"))
+		api.Pass(2 * time.Minute)
+		if !api.Get(t, namespace("shop")) {
+			t.Error("a server that names no kinds does not show that a namespace is empty")
+		}
+	})
+}
+
+// TestAKindThatCanOnlyBeCreatedIsLeftOut is the report of an aggregated API without list and delete.
+func TestAKindThatCanOnlyBeCreatedIsLeftOut(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "review.example.com", Version: "v1", Kind: "Review"}
+	for _, tc := range []struct {
+		name  string
+		verbs metav1.Verbs
+	}{
+		{"discovery says so", metav1.Verbs{"create"}},
+		{"discovery is wrong", metav1.Verbs{"create", "list", "delete", "deletecollection"}},
+		{"it cannot be listed", metav1.Verbs{"create", "delete", "deletecollection"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := kittest.New(t, namespace("shop"))
+				api.AddKind(gvk, "reviews", true)
+				api.Serve(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "reviews"}, true)
+				api.React(func(r *kittest.Request) *kittest.Reaction {
+					if r.Resource.Resource != "reviews" {
+						return nil
+					}
+					if len(tc.verbs) == 1 {
+						t.Errorf("%s: a kind that cannot be deleted must not be asked for", r)
+					}
+					return kittest.Refuse(405, "the server does not allow this method on the requested resource")
+				})
+				run(t, api, &broken{edit: func(lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+					for _, l := range lists {
+						for i := range l.APIResources {
+							if l.APIResources[i].Name == "reviews" {
+								l.APIResources[i].Verbs = tc.verbs
+							}
+						}
+					}
+					return lists
+				}})
+				api.Settle()
+				api.Delete(t, namespace("shop"))
+				api.Pass(6 * time.Second)
+				if api.Get(t, namespace("shop")) {
+					t.Error("still there")
+				}
+			})
+		})
+	}
+}
+
+func TestAKindWithoutDeleteCollectionIsDeletedOneByOne(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"))
+		api.AddKind(gvk, "widgets", true)
+		api.Serve(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "widgets"}, true)
+		for i := range 30 {
+			w := &unstructured.Unstructured{}
+			w.SetGroupVersionKind(gvk)
+			w.SetNamespace("shop")
+			w.SetName(fmt.Sprintf("w%d", i))
+			api.Create(t, w)
+		}
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "deletecollection" && r.Resource.Resource == "widgets" {
+				return kittest.Refuse(405, "no")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, namespace("shop"))
+		api.Pass(6 * time.Second)
+		if api.Get(t, namespace("shop")) {
+			t.Errorf("still there; writes %v", api.Writes())
+		}
+	})
+}
+
+func TestAKindThatCannotBeDeletedKeepsTheNamespaceAndNoOtherKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"}}
+		api := kittest.New(t, namespace("shop"), configMap("shop", "a"), secret)
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "deletecollection" && r.Resource.Resource == "configmaps" {
+				return kittest.Refuse(403, "a webhook says no")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, namespace("shop"))
+		api.Pass(time.Minute)
+		if api.Get(t, secret) {
+			t.Error("the Secret has to go although config maps cannot be deleted")
+		}
+		c := condition(t, api, "shop", corev1.NamespaceDeletionContentFailure)
+		if c.Status != corev1.ConditionTrue || c.Reason != "ContentDeletionFailed" || c.Message != "Failed to delete all resource types, 1 remaining: a webhook says no" {
+			t.Errorf("condition = %+v", c)
+		}
+		api.Unreact()
+		api.Pass(70 * time.Second)
+		if api.Get(t, namespace("shop")) {
+			t.Error("still there after the webhook has come to reason")
+		}
+	})
+}
+
+// TestManyNamespacesGoTogether is the report of minutes for each of 200 namespaces. Each request takes 5 ms.
+func TestManyNamespacesGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 200
+		api := kittest.New(t)
+		for i := range many {
+			api.Create(t, namespace(fmt.Sprintf("ns-%d", i)))
+		}
+		discoveries := 0
+		b := &broken{edit: func(l []*metav1.APIResourceList) []*metav1.APIResourceList { discoveries++; return l }}
+		run(t, api, b)
+		api.Settle()
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb != "watch" {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		})
+		for i := range many {
+			api.Delete(t, namespace(fmt.Sprintf("ns-%d", i)))
+		}
+		api.Pass(20 * time.Second)
+		if left := len(kittest.List[corev1.Namespace](t, api, "")); left != 0 {
+			t.Errorf("%d of %d namespaces are left after 20 seconds", left, many)
+		}
+		if discoveries > 20 {
+			t.Errorf("the kinds were asked for %d times; namespaces deleted together share a list", discoveries)
+		}
+	})
+}
+
+func TestANamespaceOfTheSameNameMadeAnewIsNotEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := namespace("shop")
+		api := kittest.New(t, old)
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, old)
+		api.Pass(2 * time.Second)
+		api.Remove(t, old)
+		api.Create(t, namespace("shop"))
+		api.Create(t, configMap("shop", "a"))
+		api.Pass(time.Minute)
+		api.Expect(t)
+	})
+}
+
+func TestFlagsAreValidated(t *testing.T) {
+	if errs := (&options{}).validate(); len(errs) != 2 {
+		t.Errorf("errors = %v, want one for each flag", errs)
+	}
+}
