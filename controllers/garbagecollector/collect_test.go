@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"orrery/controllers/garbagecollector/graph"
 	"orrery/kit/kittest"
 )
 
@@ -214,7 +214,7 @@ func TestAnAnswerThatIsNotAboutTheObjectProvesNothing(t *testing.T) {
 		l.add(p)
 		l.React(func(r *kittest.Request) *kittest.Reaction {
 			switch {
-			case r.Resource.Resource == "widgets" && r.Verb == "list":
+			case r.Resource.Resource == "widgets" && (r.Verb == "list" || r.Verb == "watch"):
 				return kittest.Refuse(http.StatusInternalServerError, "no list")
 			case r.Resource.Resource == "widgets" && r.Verb == "get" && r.User == Name:
 				return kittest.Refuse(http.StatusNotFound, "404 page not found")
@@ -321,25 +321,36 @@ func TestLiveOwnersLoseNothingThroughFailovers(t *testing.T) { // GC-06
 	})
 }
 
-// A list that is older than what was watched lacks an object that exists.
+// A list that is older than what was watched may lack an object that exists. A deletion that was watched is certain.
 func TestAnObjectThatAListLacksIsAskedForFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLab(t)
-		a := configMap("a")
-		l.add(a)
-		p := pod("p", by(a))
-		l.add(p)
-		l.start()
-		r := l.o.graph.Load().Doubt(a)
-		if len(r.Check) != 1 || r.Check[0].UID != types.UID(a.UID) {
-			t.Fatalf("effects %+v, want a check of the owner alone", r)
+	kind := graph.KindOf(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	var checked []string
+	r := &reconciler{graph: graph.New(), known: newKnowledge(), check: func(ref graph.Ref, _ time.Duration) { checked = append(checked, ref.Name) }}
+	a := configMap("a")
+	a.UID = "a"
+	p, again := configMap("p", by(a)), configMap("a")
+	p.UID, again.UID = "p", "again"
+	see := r.observer(kind)
+	see(nil, a, true)
+	see(nil, p, true)
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   string
+		gone   bool
+	}{
+		{"a list lacks it", func() { see(a, nil, true) }, "a", false},
+		{"it is there all the same", func() { see(nil, a, false) }, "", false},
+		{"a list has another one of its name", func() { see(a, again, false) }, "a", false},
+		{"it is there once more", func() { see(nil, a, false) }, "", false},
+		{"its deletion is watched", func() { see(a, nil, false) }, "p", true},
+	} {
+		checked = nil
+		step.change()
+		if got := strings.Join(checked, " "); got != step.want || r.known.gone(graph.RefOf(kind, a)) != step.gone {
+			t.Errorf("%s: checked %q, want %q; known to be gone: want %t", step.name, got, step.want, step.gone)
 		}
-		if v, _ := l.node(a); !v.Virtual {
-			t.Errorf("the owner is %+v, want it virtual until it has been asked for", v)
-		}
-		l.Settle()
-		l.kept(a, p)
-	})
+	}
 }
 
 func TestDeletionsMissedDuringAnOutageAreMadeGood(t *testing.T) {

@@ -189,7 +189,7 @@ func (w *world) left() []string {
 // Random owners, random deletions, watches that break, lag and restart: in the end there is what the model says, no live
 // object was deleted and none without an owner is left.
 func TestTheEndIsThatOfTheModel(t *testing.T) {
-	seeds := uint64(25)
+	seeds := uint64(15)
 	if testing.Short() {
 		seeds = 5
 	}
