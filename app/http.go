@@ -6,7 +6,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_* and leader_election_* metrics
-	_ "k8s.io/component-base/metrics/prometheus/version"  // kubernetes_build_info
+	"k8s.io/component-base/metrics/prometheus/clientgo/fifo"
+	"k8s.io/component-base/metrics/prometheus/compatversion"
+	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
@@ -14,9 +16,17 @@ import (
 	"orrery/app/serving"
 )
 
+// The Kubernetes version that this program is equal to, and the oldest that it can work beside.
+const (
+	kubeVersion      = "1.37"
+	minCompatVersion = "1.36"
+)
+
 // startHTTP serves HTTPS until the returned function is called.
 func (d *daemon) startHTTP(ctx context.Context) (stop func(), err error) {
 	s := d.options
+	fifo.Register() // informer_* metrics
+	compatversion.RecordCompatVersionInfo(ctx, "kube", kubeVersion, kubeVersion, minCompatVersion)
 	mux := serving.NewMux()
 	serving.Endpoints{
 		Component: component, Health: d.health,

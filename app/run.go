@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -99,9 +100,9 @@ func (d *daemon) runControllers(ctx context.Context) error {
 	if late := l.wait(d.options.ControllerShutdownTimeout); len(late) > 0 {
 		log.Info("Some controllers have not stopped in time; nothing they do is written any more", "controllers", late)
 	}
-	// Whatever still runs must not write once the lease is free for another.
-	d.clients.fence.close()
+	// Events first, which would only be refused; then whatever still runs must not write once the lease is free.
 	builder.stopEvents()
+	d.clients.fence.close()
 	return nil
 }
 
@@ -130,7 +131,7 @@ func (d *daemon) newContextBuilder(ctx context.Context) (*contextBuilder, error)
 	}
 	b := &contextBuilder{
 		daemon:  d,
-		cache:   cache.New(cache.Options{Client: informers, Slim: controllers.Slimming(), Log: klog.FromContext(ctx)}),
+		cache:   cache.New(cache.Options{Client: informers, Slim: controllers.Slimming(), Log: klog.FromContext(ctx), Name: informerName()}),
 		metrics: kit.NewMetrics(), connections: map[string]*connection{},
 	}
 	legacyregistry.MustRegister(b.metrics.Registerables()...)
@@ -140,6 +141,16 @@ func (d *daemon) newContextBuilder(ctx context.Context) (*contextBuilder, error)
 	b.rootCA = d.clients.root.CAData
 	b.events, b.stopEvents = context.WithCancel(context.WithoutCancel(ctx))
 	return b, b.connect(ctx)
+}
+
+// informerName returns the name under which informers are measured. A process has one; a second Run in the same process,
+// as tests have, is not measured.
+func informerName() *toolscache.InformerName {
+	name, err := toolscache.NewInformerName(component)
+	if err != nil {
+		return nil
+	}
+	return name
 }
 
 // connect makes the clients of all enabled controllers and fetches their tokens, all at once: one after another they

@@ -27,7 +27,10 @@ func (s *CMServer) loadConfig(path string) error {
 	if err != nil {
 		return fmt.Errorf("--config must be a readable file: %w", err)
 	}
-	return s.applyConfig(path, data)
+	if err := s.applyConfig(path, data); err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	return nil
 }
 
 // applyConfig is loadConfig of a file's content. It reports every problem with its line.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 	netutils "k8s.io/utils/net"
 )
 
@@ -77,6 +79,17 @@ func (o *Shared) Validate() []error {
 	errs := o.Cloud.Validate()
 	if o.ServiceAccountTokenSyncs < 1 {
 		errs = append(errs, fmt.Errorf("--concurrent-serviceaccount-token-syncs must be at least 1, got %d", o.ServiceAccountTokenSyncs))
+	}
+	// Read now, so that a standby with a broken file is noticed before it has to lead.
+	if o.RootCAFile != "" {
+		if _, err := cert.CertsFromFile(o.RootCAFile); err != nil {
+			errs = append(errs, fmt.Errorf("--root-ca-file must be a PEM file of certificates: %w", err))
+		}
+	}
+	if o.ServiceAccountKeyFile != "" {
+		if _, err := keyutil.PrivateKeyFromFile(o.ServiceAccountKeyFile); err != nil {
+			errs = append(errs, fmt.Errorf("--service-account-private-key-file must be a PEM file of an RSA or ECDSA private key: %w", err))
+		}
 	}
 	return errs
 }

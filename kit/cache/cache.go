@@ -54,6 +54,8 @@ type Options struct {
 	Slim map[schema.GroupVersionKind]Slimming
 	// Resync is the period after which handlers see every object again; 0 means never.
 	Resync time.Duration
+	// Name is the process's name in the metrics of its informers; nil publishes none.
+	Name *toolscache.InformerName
 	// Log receives watch errors.
 	Log klog.Logger
 }
@@ -70,12 +72,13 @@ type Cache struct {
 	mu        sync.Mutex // guards the fields below
 	ctx       context.Context
 	informers map[informerID]*Informer
+	measured  map[schema.GroupVersionResource]bool // resources whose metrics are taken by an informer
 	running   sync.WaitGroup
 }
 
 // New returns a cache that does nothing until Start.
 func New(o Options) *Cache {
-	return &Cache{o: o, informers: map[informerID]*Informer{}}
+	return &Cache{o: o, informers: map[informerID]*Informer{}, measured: map[schema.GroupVersionResource]bool{}}
 }
 
 // Start runs every informer asked for so far and, at once, each one asked for later. They end with ctx.
@@ -220,11 +223,17 @@ func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, 
 	if err != nil {
 		return nil, err
 	}
+	var metrics toolscache.InformerNameAndResource
+	if c.o.Name != nil && !c.measured[resource] {
+		c.measured[resource] = true
+		metrics = c.o.Name.WithResource(resource)
+	}
 	i := &Informer{GVK: gvk, Form: form, resource: resource, namespace: c.o.Namespace}
 	i.shared = toolscache.NewSharedIndexInformerWithOptions(i.noting(lw), example, toolscache.SharedIndexInformerOptions{
 		ResyncPeriod:      c.o.Resync,
 		Indexers:          toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
 		ObjectDescription: gvk.String(),
+		Identifier:        metrics,
 	})
 	if err := i.shared.SetTransform(c.transform(gvk, form)); err != nil {
 		return nil, err
