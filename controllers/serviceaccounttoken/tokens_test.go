@@ -163,9 +163,12 @@ func TestASecretThatNamesAnotherAccountByNow(t *testing.T) {
 		api.Settle()
 		s := token("s", "")
 		api.Get(t, s)
+		api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("Secret"), true)
 		s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "new"}
 		api.Update(t, s)
 		api.Remove(t, a)
+		api.Settle()
+		api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("Secret"), false)
 		api.Settle()
 		if !api.Get(t, s) || s.Annotations[corev1.ServiceAccountNameKey] != "new" {
 			t.Error("the Secret was deleted for an account that it does not name any more")
