@@ -66,6 +66,26 @@ func TestLargeSetsScaleInBursts(t *testing.T) {
 	})
 }
 
+// A burst has to be seen in the cache before the next one is begun.
+func TestABurstWaitsForTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newSet("web", 0))
+		for _, step := range []struct{ want, halfway int }{{600, 500}, {0, 100}} {
+			api.FreezeWatch(podKind, true)
+			scale(t, api, "web", int32(step.want))
+			api.Settle()
+			if got := len(pods(t, api)); got != step.halfway {
+				t.Errorf("on the way to %d, unseen: %d pods, want %d", step.want, got, step.halfway)
+			}
+			api.FreezeWatch(podKind, false)
+			api.Settle()
+			if got := len(pods(t, api)); got != step.want {
+				t.Errorf("%d pods, want %d", got, step.want)
+			}
+		}
+	})
+}
+
 func TestATerminatingNamespaceEndsItQuietly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rs := newSet("web", 0)
