@@ -1,0 +1,229 @@
+package tainteviction
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"orrery/kit/kittest"
+)
+
+func retaint(t *testing.T, api *kittest.API, name string, taints ...corev1.Taint) {
+	t.Helper()
+	n := node(name)
+	api.Get(t, n)
+	n.Spec.Taints = taints
+	api.Update(t, n)
+}
+
+func TestAnEvictedPodIsMarkedAndThenDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, node("n", taint("a")), pod("p", "n"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		if got, want := api.Writes(), []string{"patch v1/pods/status default/p", "delete v1/pods default/p"}; !slices.Equal(got, want) {
+			t.Fatalf("writes = %q, want %q", got, want)
+		}
+		p := pod("p", "")
+		api.Get(t, p)
+		if p.DeletionGracePeriodSeconds == nil || *p.DeletionGracePeriodSeconds != 30 {
+			t.Errorf("grace period = %v, want the pod's own", p.DeletionGracePeriodSeconds)
+		}
+		c := p.Status.Conditions
+		if len(c) != 1 || c[0].Type != corev1.DisruptionTarget || c[0].Status != corev1.ConditionTrue || c[0].Reason != "DeletionByTaintManager" ||
+			c[0].Message != "Taint manager: deleting due to NoExecute taint" || c[0].ObservedGeneration != 1 || p.Status.ObservedGeneration != 0 {
+			t.Errorf("status = %+v", p.Status)
+		}
+		if got := events(api); !slices.Equal(got, []string{"Normal TaintManagerEviction Pod default/p: Marking for deletion Pod default/p"}) {
+			t.Errorf("events = %q", got)
+		}
+		// While it stops, further taints change nothing.
+		api.TakeWrites()
+		retaint(t, api, "n", taint("a"), taint("b"))
+		api.Pass(20 * time.Second)
+		api.Expect(t)
+		if got := events(api); len(got) != 1 {
+			t.Errorf("events = %q, want no further one", got)
+		}
+	})
+}
+
+// TestAPodThatIsStoppingAnywayIsMarked, so that its owner does not count it as failed.
+func TestAPodThatIsStoppingAnywayIsMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pod("p", "n")
+		api := kittest.New(t, node("n"), p)
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, p)
+		api.Settle()
+		retaint(t, api, "n", taint("a"))
+		api.Settle()
+		if api.Get(t, p); len(p.Status.Conditions) != 1 || p.Status.Conditions[0].Type != corev1.DisruptionTarget {
+			t.Errorf("conditions = %+v, want the disruption target", p.Status.Conditions)
+		}
+	})
+}
+
+func TestAFailedEvictionIsTriedAgainAndAnnouncedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, node("n", taint("a")), pod("p", "n"))
+		refused := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "delete" && refused < 4 {
+				refused++
+				return kittest.Refuse(429, "slow down")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Pass(2 * time.Minute)
+		if !gone(t, api, "p") || refused != 4 {
+			t.Errorf("gone = %t after %d refusals", gone(t, api, "p"), refused)
+		}
+		if got := events(api); len(got) != 1 {
+			t.Errorf("events = %q, want one", got)
+		}
+	})
+}
+
+// TestTheTimeCountsFromWhenThisProcessSawTheTaint: a new leader starts it anew, as upstream's does.
+func TestTheTimeCountsFromWhenThisProcessSawTheTaint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, node("n", taint("a")), pod("p", "n", tolerates("a", 300)))
+		first := api.Run(t, Descriptor())
+		api.Pass(200 * time.Second)
+		first.Stop()
+		api.Run(t, Descriptor())
+		api.Pass(299 * time.Second)
+		if gone(t, api, "p") {
+			t.Error("went before 300 seconds under the new leader")
+		}
+		api.Pass(2 * time.Second)
+		if !gone(t, api, "p") {
+			t.Error("still there after 301 seconds under the new leader")
+		}
+	})
+}
+
+func TestTolerationsMayChangeWhileATimeRuns(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		tolerations []corev1.Toleration
+		goneAfter   time.Duration // since the taint; 0 is never
+		cancelled   bool
+	}{
+		{"for ever now", []corev1.Toleration{tolerates("a")}, 0, true},
+		{"not at all now", nil, 5 * time.Second, true},
+		{"longer now: the time that was set stands", []corev1.Toleration{tolerates("a", 60)}, 10 * time.Second, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := pod("p", "n", tolerates("a", 10))
+				api := kittest.New(t, node("n", taint("a")), p)
+				api.Run(t, Descriptor())
+				api.Pass(5 * time.Second)
+				p.Spec.Tolerations = tc.tolerations
+				api.Update(t, p)
+				var after time.Duration
+				for s := 5 * time.Second; s <= 2*time.Minute && after == 0; s += time.Second {
+					api.Pass(10 * time.Millisecond)
+					if gone(t, api, "p") {
+						after = s
+					}
+					api.Pass(990 * time.Millisecond)
+				}
+				if after != tc.goneAfter {
+					t.Errorf("gone after %s, want %s", after, tc.goneAfter)
+				}
+				cancelled := slices.ContainsFunc(events(api), func(e string) bool { return strings.HasSuffix(e, "Cancelling deletion of Pod default/p") })
+				if cancelled != tc.cancelled {
+					t.Errorf("cancelled = %t, want %t; events %q", cancelled, tc.cancelled, events(api))
+				}
+			})
+		})
+	}
+}
+
+func TestADeletedNodeCallsNothingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := node("n", taint("a"))
+		api := kittest.New(t, n, pod("p", "n", tolerates("a", 10)))
+		api.Run(t, Descriptor())
+		api.Pass(5 * time.Second)
+		api.Remove(t, n)
+		api.Pass(6 * time.Second)
+		if !gone(t, api, "p") {
+			t.Error("the eviction was decided while the node had the taint")
+		}
+	})
+}
+
+func TestASuccessorOfTheSameNameIsNotHit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := pod("web-0", "n", tolerates("a", 10))
+		api := kittest.New(t, node("n", taint("a")), node("m"), old)
+		api.Run(t, Descriptor())
+		api.Pass(9 * time.Second)
+		api.Remove(t, old)
+		api.Create(t, pod("web-0", "m"))
+		api.Pass(time.Minute)
+		if gone(t, api, "web-0") {
+			t.Error("the pod that took the name was deleted on another node")
+		}
+		api.Expect(t)
+	})
+}
+
+// TestManyPendingDeletionsAreCheap is the report of memory that grew with each pod that came and went. The bounds are
+// wide: upstream has a goroutine's timer and two strings for each.
+func TestManyPendingDeletionsAreCheap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10,000 pods")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		const many = 10000
+		api := kittest.New(t, node("n"))
+		for i := range many {
+			api.Create(t, pod(fmt.Sprintf("p%d", i), "n", tolerates("a", 3600)))
+		}
+		api.Run(t, Descriptor())
+		api.Settle()
+		goroutines, before := runtime.NumGoroutine(), heap()
+		retaint(t, api, "n", taint("a"))
+		api.Settle()
+		each := (int64(heap()) - int64(before)) / many
+		if extra := runtime.NumGoroutine() - goroutines; extra > 10 || each > 2048 {
+			t.Errorf("%d pending deletions take %d bytes each and %d goroutines", many, each, extra)
+		}
+		calls := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			calls++
+			return nil
+		})
+		api.Pass(30 * time.Minute)
+		if calls > 20 { // watches that are opened again
+			t.Errorf("%d calls in half an hour of waiting", calls)
+		}
+		retaint(t, api, "n")
+		api.Settle()
+		if left := (int64(heap()) - int64(before)) / many; left > 1024 {
+			t.Errorf("%d bytes for each are left after the taint went", left)
+		}
+		api.Pass(time.Hour)
+		api.Expect(t)
+	})
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
