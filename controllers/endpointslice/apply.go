@@ -31,7 +31,7 @@ func (r *reconciler) apply(ctx context.Context, svc *corev1.Service, plan *layou
 	}
 	err := kit.Batch(ctx, len(plan.Create), atOnce, func(ctx context.Context, i int) error {
 		s := stamped(plan.Create[i], at)
-		if _, err := client.Create(ctx, r.client, s); err != nil {
+		if _, err := client.Create(ctx, r.client, s, client.Brief); err != nil {
 			return fmt.Errorf("failed to create EndpointSlice for Service %s: %w", klog.KObj(svc), err)
 		}
 		r.metrics.change("create")
@@ -42,7 +42,7 @@ func (r *reconciler) apply(ctx context.Context, svc *corev1.Service, plan *layou
 	}
 	err = kit.Batch(ctx, len(plan.Update), atOnce, func(ctx context.Context, i int) error {
 		s := stamped(plan.Update[i], at)
-		if _, err := client.Update(ctx, r.client, s); err != nil {
+		if _, err := client.Update(ctx, r.client, s, client.Brief); err != nil {
 			return fmt.Errorf("failed to update %s EndpointSlice for Service %s: %w", s.Name, klog.KObj(svc), err)
 		}
 		r.metrics.change("update")

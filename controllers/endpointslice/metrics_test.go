@@ -54,6 +54,7 @@ func TestMetrics(t *testing.T) {
 		web := service("web", func(s *corev1.Service) { s.Spec.TrafficDistribution = &close })
 		api.Create(t, web)
 		api.Create(t, service("db"))
+		api.Create(t, service("empty"))
 		gone := service("gone")
 		gone.Spec.Selector = nil
 		api.Create(t, gone)
@@ -61,15 +62,15 @@ func TestMetrics(t *testing.T) {
 		api.Settle()
 		api.Create(t, pod("db", "d", "10.1.0.9"))
 		api.Settle()
-		want := `changes{operation=create} 3
+		want := `changes{operation=create} 4
 changes{operation=update} 1
-desired_endpoint_slices 3
+desired_endpoint_slices 4
 endpoints_added_per_sync
 endpoints_desired 5
 endpoints_removed_per_sync
 endpointslices_changed_per_sync{topology=Disabled}{traffic_distribution=}
 endpointslices_changed_per_sync{topology=Disabled}{traffic_distribution=PreferClose}
-num_endpoint_slices 3
+num_endpoint_slices 4
 services_count_by_traffic_distribution{traffic_distribution=PreferClose} 1
 syncs{result=success}`
 		if got := scrape(t, registry); got != want {
@@ -77,7 +78,7 @@ syncs{result=success}`
 		}
 		api.Remove(t, web)
 		api.Settle()
-		want = strings.NewReplacer("slices 3", "slices 1", "desired 5", "desired 1", "PreferClose} 1", "PreferClose} 0").Replace(want)
+		want = strings.NewReplacer("slices 4", "slices 2", "desired 5", "desired 1", "PreferClose} 1", "PreferClose} 0").Replace(want)
 		if got := scrape(t, registry); got != want {
 			t.Errorf("metrics after a Service is gone\n%s\nwant\n%s", got, want)
 		}

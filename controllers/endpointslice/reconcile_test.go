@@ -492,7 +492,12 @@ func TestTopologyEvents(t *testing.T) {
 		if hinted() != 6 || last() != "Normal TopologyAwareHintsEnabled Service default/web: Topology Aware Hints has been enabled, addressType: IPv4" {
 			t.Errorf("%d hinted, event %q", hinted(), last())
 		}
+		web.Labels = map[string]string{"a": "change"}
+		api.Update(t, web)
 		repair(api)
+		if e := api.Events(); len(e) != 1 {
+			t.Errorf("events %v, want one that tells that hints are on", e)
+		}
 		verbs(api)
 		n2.Status.Conditions[0].Status = corev1.ConditionFalse
 		api.Update(t, n2)

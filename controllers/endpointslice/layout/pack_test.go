@@ -305,6 +305,37 @@ func TestLabelsFollowTheService(t *testing.T) {
 	}
 }
 
+func TestPlaceholderOfAHeadlessServiceIsMarked(t *testing.T) {
+	w := newWorld(t, 100, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
+	w.step(nil)
+	delete(w.slices[0].Labels, corev1.IsHeadlessService)
+	p := w.step(nil)
+	if _, ok := w.slices[0].Labels[corev1.IsHeadlessService]; !ok || len(p.Update) != 1 {
+		t.Errorf("%d updates, labels %v; want the mark restored", len(p.Update), w.slices[0].Labels)
+	}
+}
+
+// A slice that is taken over is written over the version that was seen, and no later one.
+func TestReuseKeepsIdentity(t *testing.T) {
+	w := newWorld(t, 100)
+	w.step(nil)
+	w.slices[0].UID, w.slices[0].ResourceVersion = "uid-7", "42"
+	p := w.step(podRange(0, 1))
+	if len(p.Update) != 1 || p.Update[0].UID != "uid-7" || p.Update[0].ResourceVersion != "42" || p.Update[0].Name != "web-001" {
+		t.Errorf("update %+v", p.Update)
+	}
+}
+
+func TestZoneOfANodeChanges(t *testing.T) {
+	w := newWorld(t, 100)
+	pods := w.fill(2)
+	p := Pack(Input{Service: w.svc, Family: discoveryv1.AddressTypeIPv4, Pods: pods, Existing: w.slices, Max: 100,
+		Zone: func(string) (string, bool) { return "elsewhere", true }})
+	if len(p.Update) != 1 || deref(p.Update[0].Endpoints[1].Zone) != "elsewhere" {
+		t.Errorf("%d updates, want one with the new zone", len(p.Update))
+	}
+}
+
 func TestSlicesOfAnEarlierServiceGo(t *testing.T) {
 	for _, n := range []int{0, 3} {
 		w := newWorld(t, 100)
