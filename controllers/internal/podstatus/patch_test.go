@@ -1,0 +1,68 @@
+package podstatus
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+func TestPatch(t *testing.T) {
+	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	condition := func(kind corev1.PodConditionType, s corev1.ConditionStatus, reason string, at metav1.Time) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Status: s, Reason: reason, LastTransitionTime: at}
+	}
+	target := func(reason string, at metav1.Time) corev1.PodCondition {
+		return condition(corev1.DisruptionTarget, corev1.ConditionTrue, reason, at)
+	}
+	ready := condition(corev1.PodReady, corev1.ConditionTrue, "", before)
+	for _, tc := range []struct {
+		name   string
+		has    corev1.PodStatus
+		change Change
+		want   *corev1.PodStatus // nil: no patch is needed
+	}{
+		{"a condition is added beside others", corev1.PodStatus{Conditions: []corev1.PodCondition{ready}},
+			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}},
+			&corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", now), ready}}},
+		{"an equal condition needs nothing", corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", before)}},
+			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}}, nil},
+		{"another reason is no transition", corev1.PodStatus{Conditions: []corev1.PodCondition{target("q", before)}},
+			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}},
+			&corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", before)}}},
+		{"a phase says what it was made from", corev1.PodStatus{Phase: corev1.PodRunning, ObservedGeneration: 2},
+			Change{Phase: corev1.PodFailed}, &corev1.PodStatus{Phase: corev1.PodFailed, ObservedGeneration: 3}},
+		{"the same phase needs nothing", corev1.PodStatus{Phase: corev1.PodFailed, ObservedGeneration: 2}, Change{Phase: corev1.PodFailed}, nil},
+		{"nothing needs nothing", corev1.PodStatus{}, Change{}, nil},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: 3}, Status: tc.has}
+		p, needed, err := Patch(pod, tc.change, now.Time)
+		if err != nil || needed != (tc.want != nil) {
+			t.Errorf("%s: needed = %t, %v", tc.name, needed, err)
+			continue
+		}
+		if !needed {
+			continue
+		}
+		old, err := json.Marshal(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged, err := strategicpatch.StrategicMergePatch(old, p.Data, corev1.Pod{})
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		want, got := &corev1.Pod{ObjectMeta: pod.ObjectMeta, Status: *tc.want}, &corev1.Pod{}
+		if err := json.Unmarshal(merged, got); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := json.Marshal(want)
+		b, _ := json.Marshal(got)
+		if string(a) != string(b) {
+			t.Errorf("%s:\n got %s\nwant %s", tc.name, b, a)
+		}
+	}
+}
