@@ -134,3 +134,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		t.Errorf("good options: %+v, %v", good, err)
 	}
 }
+
+func TestGivenFlagsReplaceTheUsualOnes(t *testing.T) {
+	usual := []string{"--a=1", "--controllers=*", "--b"}
+	got := override(usual, []string{"--controllers=x", "--c=2", "--b=false"})
+	if want := []string{"--a=1", "--controllers=x", "--c=2", "--b=false"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"orrery/hack/localcluster/internal/binaries"
@@ -29,7 +31,7 @@ func (c *Cluster) StartControllerManager(ctx context.Context, kind ManagerKind, 
 	p, err := c.launch(command{
 		name:  c.managerName(kind),
 		path:  path,
-		args:  append(managerArgs(kind, free[0], c.files), args...),
+		args:  override(managerArgs(kind, free[0], c.files), args),
 		url:   address("https", free[0]),
 		grace: managerGrace,
 	})
@@ -38,6 +40,21 @@ func (c *Cluster) StartControllerManager(ctx context.Context, kind ManagerKind, 
 	}
 	c.managers = append(c.managers, p)
 	return p, c.writeStateLocked()
+}
+
+// override appends extra arguments and leaves out the usual ones of the same flag: of a flag that holds a list, such as
+// --controllers, the later would not replace the earlier but add to it.
+func override(usual, extra []string) []string {
+	given := map[string]bool{}
+	for _, arg := range extra {
+		name, _, _ := strings.Cut(arg, "=")
+		given[name] = true
+	}
+	args := slices.DeleteFunc(usual, func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return given[name]
+	})
+	return append(args, extra...)
 }
 
 func (c *Cluster) managerPath(ctx context.Context, kind ManagerKind) (string, error) {
