@@ -1,12 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"sync"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/lru"
@@ -54,10 +54,12 @@ func objectOf(obj runtime.Object) string {
 	if ref, ok := obj.(*corev1.ObjectReference); ok {
 		return string(ref.UID) + "/" + ref.Kind + "/" + ref.Namespace + "/" + ref.Name
 	}
-	var m metav1.Object
 	m, err := meta.Accessor(obj)
 	if err != nil {
 		return ""
+	}
+	if m.GetUID() == "" {
+		return fmt.Sprintf("%T/%s/%s", obj, m.GetNamespace(), m.GetName())
 	}
 	return string(m.GetUID()) + "/" + m.GetNamespace() + "/" + m.GetName()
 }
