@@ -120,7 +120,7 @@ func (w *write) update(o *unstructured.Unstructured, subresource string) (*unstr
 		return nil, err
 	}
 	if uid := o.GetUID(); uid != "" && uid != cur.GetUID() {
-		return nil, conflict(w.r, key, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, cur.GetUID()))
+		return nil, conflict(w.r, key, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, cur.GetUID()))
 	}
 	if v := o.GetResourceVersion(); v != "" && v != cur.GetResourceVersion() && !w.trusted {
 		return nil, conflict(w.r, key, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
@@ -254,9 +254,9 @@ func preconditions(r *resource, cur *unstructured.Unstructured, p *metav1.Precon
 	switch {
 	case p == nil:
 	case p.UID != nil && *p.UID != cur.GetUID():
-		return conflict(r, client.KeyOf(cur), fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, cur.GetUID()))
+		return conflict(r, client.KeyOf(cur), fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, cur.GetUID()))
 	case p.ResourceVersion != nil && *p.ResourceVersion != cur.GetResourceVersion():
-		return conflict(r, client.KeyOf(cur), fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, cur.GetResourceVersion()))
+		return conflict(r, client.KeyOf(cur), fmt.Errorf("precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", *p.ResourceVersion, cur.GetResourceVersion()))
 	}
 	return nil
 }
