@@ -152,18 +152,23 @@ func TestATokenIsRenewedBeforeItExpires(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &tokenServer{account: true, clock: tc.clock, silent: tc.silent, latency: 10 * time.Millisecond}
 				_, rt := s.client(t)
+				issued := func() int {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return s.issued
+				}
 				for range 10 * 60 {
 					start := time.Now()
 					if code := call(t, rt, "x"); code != 200 {
 						t.Fatalf("code %d", code)
 					}
-					if took := time.Since(start); s.issued > 1 && took > 15*time.Millisecond {
+					if took := time.Since(start); issued() > 1 && took > 15*time.Millisecond {
 						t.Errorf("a call took %s: it waited for the new token", took)
 					}
 					time.Sleep(time.Minute)
 				}
-				if s.unknown != 0 || s.issued < 10 || s.issued > 16 {
-					t.Errorf("%d calls refused, %d tokens in ten hours; want none, and one each 42 to 48 minutes", s.unknown, s.issued)
+				if n := issued(); s.unknown != 0 || n < 10 || n > 16 {
+					t.Errorf("%d calls refused, %d tokens in ten hours; want none, and one each 42 to 48 minutes", s.unknown, n)
 				}
 			})
 		})

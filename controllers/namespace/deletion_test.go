@@ -323,8 +323,8 @@ func TestManyNamespacesGoTogether(t *testing.T) {
 		for i := range many {
 			api.Create(t, namespace(fmt.Sprintf("ns-%d", i)))
 		}
-		discoveries := 0
-		b := &broken{edit: func(l []*metav1.APIResourceList) []*metav1.APIResourceList { discoveries++; return l }}
+		var discoveries atomic.Int64
+		b := &broken{edit: func(l []*metav1.APIResourceList) []*metav1.APIResourceList { discoveries.Add(1); return l }}
 		run(t, api, b)
 		api.Settle()
 		api.React(func(r *kittest.Request) *kittest.Reaction {
@@ -340,8 +340,8 @@ func TestManyNamespacesGoTogether(t *testing.T) {
 		if left := len(kittest.List[corev1.Namespace](t, api, "")); left != 0 {
 			t.Errorf("%d of %d namespaces are left after 20 seconds", left, many)
 		}
-		if discoveries > 20 {
-			t.Errorf("the kinds were asked for %d times; namespaces deleted together share a list", discoveries)
+		if n := discoveries.Load(); n > 20 {
+			t.Errorf("the kinds were asked for %d times; namespaces deleted together share a list", n)
 		}
 	})
 }
