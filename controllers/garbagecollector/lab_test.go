@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"orrery/controllers/garbagecollector/graph"
 	"orrery/kit/client"
 	"orrery/kit/kittest"
 )
@@ -120,8 +119,6 @@ func (l *lab) owners(obj client.Object) string {
 	}
 	return strings.Join(names, " ")
 }
-
-func (l *lab) node(obj client.Object) (graph.View, bool) { return l.o.graph.Load().View(obj.GetUID()) }
 
 func configMap(name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", OwnerReferences: owners}}
