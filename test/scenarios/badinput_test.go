@@ -101,6 +101,7 @@ func TestBadFlags(t *testing.T) {
 
 // TestBadSurroundings starts the daemon with flags that are right and a machine or cluster that is not.
 func TestBadSurroundings(t *testing.T) {
+	t.Parallel()
 	e := start(t, cluster.Options{NoKwok: true})
 	good := []string{"--kubeconfig=" + e.ControllerManagerKubeconfig(), "--bind-address=127.0.0.1", "--secure-port=0", "--service-account-private-key-file=" + e.PKI().ServiceAccountKey}
 	with := func(args ...string) []string { return append(append([]string{}, good...), args...) }

@@ -16,6 +16,7 @@ import (
 
 // TestCollection deletes owners in every way that kubectl knows, and things that nobody owns any more.
 func TestCollection(t *testing.T) {
+	t.Parallel()
 	e := withOrrery(t, 3)
 	// Until the garbage collector learns that a kind is gone, it goes on asking for it.
 	e.expect(`Failed to watch.*gadgets\.example\.com`)

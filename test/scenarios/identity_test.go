@@ -20,6 +20,7 @@ import (
 
 // TestIdentities checks what every namespace is given: a service account, tokens for those who ask, and the CA.
 func TestIdentities(t *testing.T) {
+	t.Parallel()
 	e := start(t, cluster.Options{})
 	ca := must(os.ReadFile(e.PKI().CACert))(t)
 	file := writeFile(t, filepath.Join(t.TempDir(), "ca.crt"), ca)

@@ -1,0 +1,155 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/hack/localcluster/cluster"
+)
+
+// TestNamespaces deletes namespaces beside extension APIs that are dead, or can do next to nothing.
+func TestNamespaces(t *testing.T) {
+	t.Parallel()
+	e := start(t, cluster.Options{
+		Nodes: 1, Untaint: true, ControllerManager: cluster.Orrery, CMArgs: []string{"-v=2"},
+		// Without endpoint routing an extension API may be a port of this machine.
+		APIServerArgs: []string{"--enable-aggregator-routing=false"},
+	})
+	if err := e.WaitUsable(timeout(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("pods end before what they use", func(t *testing.T) {
+		ns := e.namespace(t, "ordered")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"localcluster.orrery/terminate-after": "3s"}}, Spec: podSpec("fake:1")}
+		must(e.Client().CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+		e.configMaps(t, ns, 1)
+		eventually(t, "pod runs", func() error {
+			pod := must(e.Client().CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))(t)
+			return differ("phase", pod.Status.Phase, corev1.PodRunning)
+		})
+		begin := time.Now()
+		e.kubectl(t, "delete", "namespace", ns, "--wait=false")
+		eventually(t, "ConfigMap gone", func() error {
+			_, err := e.Client().CoreV1().ConfigMaps(ns).Get(t.Context(), "held-0", metav1.GetOptions{})
+			if !apierrors.IsNotFound(err) {
+				return errors.Join(errors.New("there"), err)
+			}
+			if _, err := e.Client().CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("the ConfigMap went before the pod: %v", err)
+			}
+			return nil
+		})
+		e.nothingLeft(t, ns)
+		if took := time.Since(begin); took < 5*time.Second {
+			t.Errorf("gone after %v: other API servers had no time to see the deletion", took)
+		}
+	})
+	t.Run("an API that can only create is no obstacle", func(t *testing.T) {
+		server := httptest.NewTLSServer(createOnly())
+		defer server.Close()
+		e.extension(t, "reviews.example.com", server.Listener.Addr().(*net.TCPAddr).Port)
+		e.kubectl(t, "wait", "--for=condition=Available", "apiservice/v1.reviews.example.com", "--timeout=2m")
+		ns := e.namespace(t, "besides-create-only")
+		e.configMaps(t, ns, 2)
+		e.kubectl(t, "delete", "namespace", ns, "--timeout=2m")
+		e.nothingLeft(t, ns)
+		e.kubectl(t, "delete", "apiservice", "v1.reviews.example.com")
+	})
+	t.Run("a dead API keeps a namespace, but not its content", func(t *testing.T) { deadAPI(t, e) })
+	t.Run("many at once", func(t *testing.T) {
+		const n = 40
+		for i := range n {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", i), Labels: map[string]string{"many": "yes"}}}
+			must(e.Client().CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}))(t)
+		}
+		begin := time.Now()
+		e.kubectl(t, "delete", "namespace", "-l", "many=yes", "--timeout=3m")
+		took := time.Since(begin)
+		t.Logf("%d namespaces in %v", n, took)
+		if limit := 30 * time.Second * slowness(t); took > limit {
+			t.Errorf("%d namespaces took %v, want at most %v", n, took, limit)
+		}
+	})
+}
+
+// extension registers an API that is served on a port of this machine.
+func (e *env) extension(t *testing.T, group string, port int) {
+	t.Helper()
+	name := strings.ReplaceAll(group, ".", "-")
+	e.apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: default}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.%[2]s}
+spec:
+  group: %[2]s
+  version: v1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: %[1]s, namespace: default, port: %[3]d}
+`, name, group, port))
+}
+
+// createOnly serves an API whose one resource knows no verb but create, the way API servers did before they listed all
+// groups in one answer.
+func createOnly() http.Handler {
+	mux := http.NewServeMux()
+	answer := func(path, body string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, body)
+		})
+	}
+	answer("/apis/reviews.example.com", `{"kind":"APIGroup","apiVersion":"v1","name":"reviews.example.com",
+		"versions":[{"groupVersion":"reviews.example.com/v1","version":"v1"}],
+		"preferredVersion":{"groupVersion":"reviews.example.com/v1","version":"v1"}}`)
+	answer("/apis/reviews.example.com/v1", `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"reviews.example.com/v1",
+		"resources":[{"name":"reviews","singularName":"review","kind":"Review","namespaced":true,"verbs":["create"]}]}`)
+	mux.HandleFunc("/apis", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotAcceptable) })
+	return mux
+}
+
+func deadAPI(t *testing.T, e *env) {
+	e.expect(`dead\.example\.com`)
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	port := listener.Addr().(*net.TCPAddr).Port
+	_ = listener.Close()
+	e.extension(t, "dead.example.com", port)
+	e.kubectl(t, "wait", "--for=condition=Available=False", "apiservice/v1.dead.example.com", "--timeout=2m")
+	ns := e.namespace(t, "besides-dead")
+	e.rollOut(t, ns, "web", 2)
+	e.configMaps(t, ns, 2)
+
+	e.kubectl(t, "-n", ns, "delete", "deployment", "web")
+	e.empty(t, ns, "pods") // the garbage collector works on
+
+	e.rollOut(t, ns, "web", 2)
+	e.kubectl(t, "delete", "namespace", ns, "--wait=false")
+	e.empty(t, ns, "pods", "deployments", "replicasets", "configmaps", "serviceaccounts")
+	eventually(t, "the condition says why", func() error {
+		namespace := must(e.Client().CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}))(t)
+		for _, c := range namespace.Status.Conditions {
+			if c.Type == corev1.NamespaceDeletionDiscoveryFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "dead.example.com") {
+				return differ("finalizers", len(namespace.Spec.Finalizers), 1)
+			}
+		}
+		return fmt.Errorf("conditions %+v", namespace.Status.Conditions)
+	})
+	e.kubectl(t, "delete", "apiservice", "v1.dead.example.com")
+	e.nothingLeft(t, ns)
+}
