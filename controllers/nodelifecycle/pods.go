@@ -34,7 +34,7 @@ func (r *reconciler) markPod(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil || !needed {
 		return err
 	}
-	if _, err := client.PatchObject(ctx, r.client, pod, patch, client.Status); err != nil {
+	if _, err := client.PatchObject(ctx, r.client, pod, patch, client.Status, client.Brief); err != nil {
 		return client.IgnoreNotFound(client.IgnoreConflict(fmt.Errorf("mark pod %s not ready: %w", klog.KObj(pod), err)))
 	}
 	r.recorder.Event(pod, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")

@@ -131,7 +131,7 @@ func (r *reconciler) patchNode(ctx context.Context, node *corev1.Node, taints []
 	if err != nil {
 		return err
 	}
-	_, err = client.PatchObject(ctx, r.client, node, client.MergePatch(data))
+	_, err = client.PatchObject(ctx, r.client, node, client.MergePatch(data), client.Brief)
 	return client.IgnoreNotFound(err)
 }
 

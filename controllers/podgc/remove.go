@@ -41,7 +41,7 @@ func (r *reconciler) removeOne(ctx context.Context, d removal, now time.Time) er
 			return fmt.Errorf("mark pod %s as failed: %w", klog.KObj(d.pod), err)
 		}
 		if needed {
-			if _, err := client.PatchObject(ctx, r.client, d.pod, patch, client.Status); err != nil {
+			if _, err := client.PatchObject(ctx, r.client, d.pod, patch, client.Status, client.Brief); err != nil {
 				return ignoreGone(fmt.Errorf("mark pod %s as failed: %w", klog.KObj(d.pod), err))
 			}
 		}

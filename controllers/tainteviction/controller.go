@@ -25,8 +25,9 @@ func Descriptor() kit.Descriptor {
 	core := []string{""}
 	return kit.Descriptor{
 		Name: Name, ServiceAccount: "node-controller", EventSource: Name,
-		Summary: "deletes pods that do not tolerate a NoExecute taint of their node",
-		Init:    initialize,
+		Summary:      "deletes pods that do not tolerate a NoExecute taint of their node",
+		FeatureGates: []featuregate.Feature{"SeparateTaintEvictionController"},
+		Init:         initialize,
 		RBAC: []rbacv1.PolicyRule{
 			{APIGroups: core, Resources: []string{"pods"}, Verbs: []string{"list", "watch", "delete"}},
 			{APIGroups: core, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},

@@ -105,7 +105,7 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due deletion) e
 		r.pending.set(key, due)
 	}
 	if err == nil && unmarked {
-		_, err = client.PatchObject(ctx, r.client, pod, patch, client.Status)
+		_, err = client.PatchObject(ctx, r.client, pod, patch, client.Status, client.Brief)
 	}
 	if err == nil {
 		err = client.Delete(ctx, r.client, pod, client.IfUID(pod.UID))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Brief makes a create or patch ask for no more than the metadata of what was stored: the object returned has its name,
+// Brief makes a create, update or patch ask for no more than the metadata of what was stored: the object returned has its name,
 // UID, resourceVersion, generation and times, and nothing else. It is for callers that write many objects and read no
 // answer.
 func Brief(c *call) { c.brief = true }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,7 +46,7 @@ func Create[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	if call.subresource != "" {
 		req = req.Name(obj.GetName()).SubResource(call.subresource)
 	}
-	req = req.VersionedParams(&metav1.CreateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
+	req = c.params(req, call).Body(runtime.Object(obj))
 	out := P(new(T))
 	return out, c.do(ctx, r, call, obj, req, out)
 }
@@ -66,7 +67,7 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	if call.subresource != "" {
 		req = req.SubResource(call.subresource)
 	}
-	req = req.VersionedParams(&metav1.UpdateOptions{DryRun: c.dry(), FieldManager: call.manager}, metav1.ParameterCodec).Body(runtime.Object(obj))
+	req = c.params(req, call).Body(runtime.Object(obj))
 	out := P(new(T))
 	return out, c.do(ctx, r, call, obj, req, out)
 }
@@ -88,8 +89,7 @@ func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch
 	if call.subresource != "" {
 		req = req.SubResource(call.subresource)
 	}
-	po := &metav1.PatchOptions{DryRun: c.dry(), FieldManager: call.manager, Force: call.force}
-	req = req.VersionedParams(po, metav1.ParameterCodec).Body(p.Data)
+	req = c.params(req, call).Body(p.Data)
 	out := P(new(T))
 	return out, c.do(ctx, r, call, obj, req, out)
 }
@@ -149,6 +149,20 @@ func (c *Client) resourceOf(obj Object, call call) (*resource, error) {
 		gvk = call.gvk
 	}
 	return c.kinds.resourceFor(gvk, formOf(obj))
+}
+
+// params adds the query of a write. Most writes have none, and the codec would look at each for what it could be.
+func (c *Client) params(req *rest.Request, call call) *rest.Request {
+	if c.dryRun {
+		req = req.Param("dryRun", metav1.DryRunAll)
+	}
+	if call.manager != "" {
+		req = req.Param("fieldManager", call.manager)
+	}
+	if call.force != nil {
+		req = req.Param("force", strconv.FormatBool(*call.force))
+	}
+	return req
 }
 
 func (c *Client) dry() []string {

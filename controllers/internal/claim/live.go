@@ -36,7 +36,7 @@ func Recheck[P client.Object](owner P, read func(context.Context) (P, error)) fu
 // Patches returns a Patch function that writes through the client.
 func Patches[T any, P client.Ptr[T]](c *client.Client) func(context.Context, P, client.Patch) error {
 	return func(ctx context.Context, obj P, p client.Patch) error {
-		_, err := client.PatchObject[T, P](ctx, c, obj, p)
+		_, err := client.PatchObject[T, P](ctx, c, obj, p, client.Brief)
 		return err
 	}
 }

@@ -98,7 +98,7 @@ func (r *reconciler[T, P]) report(ctx context.Context, set P, spec Spec, status 
 		"readyReplicas", change(old.ReadyReplicas, status.ReadyReplicas),
 		"availableReplicas", change(old.AvailableReplicas, status.AvailableReplicas),
 		"observedGeneration", status.ObservedGeneration)
-	if _, err := client.UpdateStatus[T, P](ctx, r.client, r.kind.WithStatus(set, status)); err != nil {
+	if _, err := client.UpdateStatus[T, P](ctx, r.client, r.kind.WithStatus(set, status), client.Brief); err != nil {
 		return fmt.Errorf("update status of %s: %w", klog.KObj(set), err)
 	}
 	return nil
