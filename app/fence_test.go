@@ -129,6 +129,45 @@ func TestTheFenceRefusesWritesAndLetsReadsPass(t *testing.T) {
 	}
 }
 
+// TestAWriteThatWaitsForItsTurnIsRefusedToo: an HTTP/2 connection has few streams, and a request waits for one inside
+// the transport.
+func TestAWriteThatWaitsForItsTurnIsRefusedToo(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		f := &fence{duration: time.Hour}
+		now := time.Now()
+		f.renewed.Store(&now)
+		next := f.wrap(roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.ContentLength != 4 {
+				t.Errorf("length %d, want 4", r.ContentLength)
+			}
+			first := make([]byte, 2)
+			if _, err := io.ReadFull(r.Body, first); err != nil || string(first) != "bo" {
+				t.Errorf("read %q, %v while the lease is held", first, err)
+			}
+			f.close()
+			body := r.Body
+			if again {
+				var err error
+				if body, err = r.GetBody(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rest, err := io.ReadAll(body)
+			if len(rest) != 0 || !errors.Is(err, errFenced) {
+				t.Errorf("read %q, %v after it was lost", rest, err)
+			}
+			return nil, err
+		}))
+		r, err := http.NewRequest("POST", "http://server/api/v1/pods", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := next.RoundTrip(r); !errors.Is(err, errFenced) {
+			t.Errorf("error = %v", err)
+		}
+	}
+}
+
 type closing struct {
 	io.Reader
 	closed bool
