@@ -9,7 +9,7 @@ PKG          := k8s.io/component-base/version
 LDFLAGS      := -s -w -X $(PKG).gitVersion=v$(KUBE_VERSION)+orrery.$(subst /,-,$(VERSION)) -X $(PKG).gitMajor=1 -X $(PKG).gitMinor=37 \
                 -X $(PKG).gitCommit=$(shell git rev-parse HEAD 2>/dev/null) -X $(PKG).gitTreeState=clean
 export CGO_ENABLED ?= 0
-export GOFLAGS     ?= -buildvcs=false
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
 MODULES := . hack/localcluster test/scenarios test/bench
 BIN     := bin
 
@@ -19,10 +19,10 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/orrery, a static binary
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/orrery ./cmd/orrery
+	go build -ldflags '$(LDFLAGS)' -o $(BIN)/orrery ./cmd/orrery
 
 localcluster:
-	cd hack/localcluster && go build -trimpath -o ../../$(BIN)/localcluster .
+	cd hack/localcluster && go build -o ../../$(BIN)/localcluster .
 
 run: build localcluster ## start a real control plane on this machine with Orrery in it, and an example; Ctrl-C ends it
 	$(BIN)/localcluster demo --orrery-bin=$(BIN)/orrery
