@@ -29,6 +29,7 @@ type env struct {
 	allowed []*regexp.Regexp      // errors in the log that the test causes
 	refused func(auditEvent) bool // requests that the test makes the API server deny
 	mayEnd  bool                  // the test makes a daemon end by itself
+	turmoil bool                  // the test breaks the API server: errors and refusals are expected, crashes are not
 }
 
 // start starts a cluster that is stopped and examined with the test.
@@ -91,8 +92,13 @@ func (e *env) finish(t *testing.T) {
 			t.Error(err)
 		}
 		for _, line := range faultsInLog(string(text), e.allowed) {
-			t.Errorf("log of %s: %s", p.Name(), line)
+			if !e.turmoil || crash.MatchString(line) {
+				t.Errorf("log of %s: %s", p.Name(), line)
+			}
 		}
+	}
+	if e.turmoil {
+		e.refused = func(auditEvent) bool { return true }
 	}
 	for _, denied := range e.audit(t, func(a auditEvent) bool { return a.byOrrery() && a.denied() && (e.refused == nil || !e.refused(a)) }) {
 		t.Errorf("denied by the API server: %s", denied)

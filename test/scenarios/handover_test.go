@@ -114,6 +114,9 @@ func (e *env) stopManager(t *testing.T) {
 func (e *env) settled(t *testing.T, from, to cluster.ManagerKind) {
 	t.Helper()
 	before := e.quiet(t)
+	if len(before) < 60 {
+		t.Fatalf("only %d objects are watched", len(before))
+	}
 	for _, next := range []cluster.ManagerKind{from, to} {
 		e.stopManager(t)
 		e.manage(t, next, raised...)
@@ -123,7 +126,11 @@ func (e *env) settled(t *testing.T, from, to cluster.ManagerKind) {
 			}
 			return nil
 		})
+		begin := time.Now()
 		time.Sleep(10 * time.Second) // for all that it might want to write
+		for _, a := range e.audit(t, func(a auditEvent) bool { return a.byOrrery() && a.writes() && a.Received.After(begin) }) {
+			t.Errorf("%s had nothing to do and wrote: %s", next, a)
+		}
 		after := e.versions(t)
 		for name, version := range before {
 			if after[name] != version {
