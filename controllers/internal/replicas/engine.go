@@ -17,6 +17,7 @@ type reconciler[T any, P client.Ptr[T]] struct {
 	sets       cache.Store[P]
 	bySelector cache.Index[P]
 	pods       cache.Store[*corev1.Pod]
+	namespaces cache.Store[*corev1.Namespace]
 	byOwner    cache.Index[*corev1.Pod]
 	orphans    cache.Index[*corev1.Pod]
 	control    podctl.Control
@@ -47,6 +48,7 @@ func newReconciler[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P
 	}
 	r.sets = kit.Store[T, P](cc, indexes...)
 	r.pods = kit.Store(cc, r.byOwner, r.orphans)
+	r.namespaces = kit.Store[corev1.Namespace](cc)
 	return r
 }
 

@@ -26,6 +26,8 @@ const (
 func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active []*corev1.Pod) error {
 	log := klog.FromContext(ctx)
 	switch have, need := len(active), int(spec.Replicas); {
+	case have < need && r.going(set.GetNamespace()):
+		log.V(4).Info("Too few replicas, but the namespace is being deleted", "object", klog.KObj(set), "need", need)
 	case have < need:
 		n := min(need-have, burst)
 		log.V(2).Info("Too few replicas", "object", klog.KObj(set), "need", need, "creating", n)
@@ -36,6 +38,13 @@ func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active [
 		return r.delete(ctx, set, r.firstToGo(set, active, n, time.Now()))
 	}
 	return nil
+}
+
+// going reports whether a namespace is being deleted. Nothing can be created in it any more: asking all the same, once
+// for each pod that goes, would only slow its deletion down.
+func (r *reconciler[T, P]) going(namespace string) bool {
+	ns, ok := r.namespaces.Get(kit.Key{Name: namespace})
+	return ok && ns.DeletionTimestamp != nil
 }
 
 // create creates pods in batches that double, and stops after the first batch with a refusal: what refuses one pod, as
