@@ -26,7 +26,7 @@ var auditPolicy []byte
 type env struct {
 	*cluster.Cluster
 	dir     string
-	allowed []*regexp.Regexp      // errors in the log that the test causes
+	allowed []*regexp.Regexp      // errors in the log that do not count, because the test causes them
 	refused func(auditEvent) bool // requests that the test makes the API server deny
 	mayEnd  bool                  // the test makes a daemon end by itself
 	turmoil bool                  // the test breaks the API server: errors and refusals are expected, crashes are not
@@ -41,6 +41,7 @@ func start(t *testing.T, o cluster.Options) *env {
 		t.Fatal(err)
 	}
 	e := &env{dir: dir}
+	e.expect(stopNoise...)
 	o.Name, o.Dir, o.OrreryBin, o.Log = t.Name(), filepath.Join(dir, "cluster"), orreryBin, t.Output()
 	o.ReadyTimeout = 2 * patience
 	o.APIServerArgs = append(o.APIServerArgs, "--audit-policy-file="+policy, "--audit-log-path="+e.auditPath(), "--audit-log-format=json")
@@ -64,7 +65,7 @@ func withOrrery(t *testing.T, n int, args ...string) *env {
 }
 
 // stopNoise is what libraries report when requests are cut short by the end of the process.
-var stopNoise = []string{`err="context canceled"`, "Unable to write event .*(write refused|broadcaster is shut down|context canceled)"}
+var stopNoise = []string{`context canceled"`, "Unable to write event .*(write refused|broadcaster is shut down|context canceled)"}
 
 // expect announces errors that the test makes the daemon report.
 func (e *env) expect(patterns ...string) {

@@ -32,7 +32,6 @@ func TestHandOver(t *testing.T) {
 
 func handOver(t *testing.T, from, to cluster.ManagerKind) {
 	e := start(t, cluster.Options{Nodes: 4, Untaint: true, ControllerManager: from, CMArgs: append([]string{"-v=2"}, raised...)})
-	e.expect(stopNoise...)
 	if err := e.WaitUsable(timeout(t, 2*patience)); err != nil {
 		t.Fatal(err)
 	}
