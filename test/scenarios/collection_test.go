@@ -28,45 +28,8 @@ func TestCollection(t *testing.T) {
 		e.kubectl(t, "-n", ns, "delete", "deployment", "web", "--cascade=background")
 		e.empty(t, ns, "replicasets", "pods")
 	})
-	t.Run("foreground deletion keeps the owner until its pods are gone", func(t *testing.T) {
-		ns := e.namespace(t, "foreground")
-		d := deployment("slow", 2)
-		d.Spec.Template.Annotations = map[string]string{"localcluster.orrery/terminate-after": "3s"}
-		must(e.Client().AppsV1().Deployments(ns).Create(t.Context(), d, metav1.CreateOptions{}))(t)
-		eventually(t, "deployment", func() error { return e.rolledOut(t, ns, "slow", 2) })
-		e.kubectl(t, "-n", ns, "delete", "deployment", "slow", "--cascade=foreground", "--wait=false")
-		eventually(t, "owner goes", func() error {
-			// The owner is read before its pods: of what is left when it is there, it is the last.
-			owners := must(e.Client().AppsV1().Deployments(ns).List(t.Context(), metav1.ListOptions{}))(t)
-			pods := must(e.Client().CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}))(t)
-			if len(owners.Items) == 0 && len(pods.Items) > 0 {
-				t.Fatalf("the deployment is gone and %d pods are still there", len(pods.Items))
-			}
-			return differ("deployments", len(owners.Items), 0)
-		})
-		e.empty(t, ns, "replicasets", "pods")
-	})
-	t.Run("orphaned pods live on and are adopted again", func(t *testing.T) {
-		ns := e.namespace(t, "orphan")
-		e.rollOut(t, ns, "web", 3)
-		before := names(must(e.pods(t, ns, "web"))(t))
-		sets := must(e.Client().AppsV1().ReplicaSets(ns).List(t.Context(), metav1.ListOptions{}))(t)
-		e.kubectl(t, "-n", ns, "delete", "deployment", "web", "--cascade=orphan")
-		e.kubectl(t, "-n", ns, "delete", "replicaset", sets.Items[0].Name, "--cascade=orphan")
-		pods := must(e.pods(t, ns, "web"))(t)
-		if got := names(pods); fmt.Sprint(got) != fmt.Sprint(before) {
-			t.Errorf("pods are %v, want those from before, %v", got, before)
-		}
-		for _, p := range pods {
-			if len(p.OwnerReferences) > 0 {
-				t.Errorf("pod %s is still owned by %v", p.Name, p.OwnerReferences)
-			}
-		}
-		e.rollOut(t, ns, "web", 3)
-		if got := names(must(e.pods(t, ns, "web"))(t)); fmt.Sprint(got) != fmt.Sprint(before) {
-			t.Errorf("a deployment that matches the orphans has pods %v, want %v", got, before)
-		}
-	})
+	t.Run("foreground deletion keeps the owner until its pods are gone", func(t *testing.T) { foreground(t, e) })
+	t.Run("orphaned pods live on and are adopted again", func(t *testing.T) { orphans(t, e) })
 	t.Run("what a custom resource owns goes with it", func(t *testing.T) { customOwner(t, e) })
 	t.Run("an expired Job goes with what it owns", func(t *testing.T) {
 		ns := e.namespace(t, "expired")
@@ -89,6 +52,47 @@ func TestCollection(t *testing.T) {
 		must(e.Client().CoreV1().ConfigMaps(ns).Get(t.Context(), kept[0], metav1.GetOptions{}))(t)
 	})
 	t.Run("pods of a deleted node go", func(t *testing.T) { lost(t) })
+}
+
+func foreground(t *testing.T, e *env) {
+	ns := e.namespace(t, "foreground")
+	d := deployment("slow", 2)
+	d.Spec.Template.Annotations = map[string]string{"localcluster.orrery/terminate-after": "3s"}
+	must(e.Client().AppsV1().Deployments(ns).Create(t.Context(), d, metav1.CreateOptions{}))(t)
+	eventually(t, "deployment", func() error { return e.rolledOut(t, ns, "slow", 2) })
+	e.kubectl(t, "-n", ns, "delete", "deployment", "slow", "--cascade=foreground", "--wait=false")
+	eventually(t, "owner goes", func() error {
+		// The owner is read before its pods: of what is left when it is there, it is the last.
+		owners := must(e.Client().AppsV1().Deployments(ns).List(t.Context(), metav1.ListOptions{}))(t)
+		pods := must(e.Client().CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}))(t)
+		if len(owners.Items) == 0 && len(pods.Items) > 0 {
+			t.Fatalf("the deployment is gone and %d pods are still there", len(pods.Items))
+		}
+		return differ("deployments", len(owners.Items), 0)
+	})
+	e.empty(t, ns, "replicasets", "pods")
+}
+
+func orphans(t *testing.T, e *env) {
+	ns := e.namespace(t, "orphan")
+	e.rollOut(t, ns, "web", 3)
+	before := names(must(e.pods(t, ns, "web"))(t))
+	sets := must(e.Client().AppsV1().ReplicaSets(ns).List(t.Context(), metav1.ListOptions{}))(t)
+	e.kubectl(t, "-n", ns, "delete", "deployment", "web", "--cascade=orphan")
+	e.kubectl(t, "-n", ns, "delete", "replicaset", sets.Items[0].Name, "--cascade=orphan")
+	pods := must(e.pods(t, ns, "web"))(t)
+	if got := names(pods); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("pods are %v, want those from before, %v", got, before)
+	}
+	for _, p := range pods {
+		if len(p.OwnerReferences) > 0 {
+			t.Errorf("pod %s is still owned by %v", p.Name, p.OwnerReferences)
+		}
+	}
+	e.rollOut(t, ns, "web", 3)
+	if got := names(must(e.pods(t, ns, "web"))(t)); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Errorf("a deployment that matches the orphans has pods %v, want %v", got, before)
+	}
 }
 
 // podsOfLostNode binds a pod to a node, deletes the node and returns a check that the pod is removed.

@@ -28,32 +28,7 @@ func TestNamespaces(t *testing.T) {
 	if err := e.WaitUsable(timeout(t, patience)); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("pods end before what they use", func(t *testing.T) {
-		ns := e.namespace(t, "ordered")
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"localcluster.orrery/terminate-after": "3s"}}, Spec: podSpec("fake:1")}
-		must(e.Client().CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
-		e.configMaps(t, ns, 1)
-		eventually(t, "pod runs", func() error {
-			pod := must(e.Client().CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))(t)
-			return differ("phase", pod.Status.Phase, corev1.PodRunning)
-		})
-		begin := time.Now()
-		e.kubectl(t, "delete", "namespace", ns, "--wait=false")
-		eventually(t, "ConfigMap gone", func() error {
-			_, err := e.Client().CoreV1().ConfigMaps(ns).Get(t.Context(), "held-0", metav1.GetOptions{})
-			if !apierrors.IsNotFound(err) {
-				return errors.Join(errors.New("there"), err)
-			}
-			if _, err := e.Client().CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				t.Errorf("the ConfigMap went before the pod: %v", err)
-			}
-			return nil
-		})
-		e.nothingLeft(t, ns)
-		if took := time.Since(begin); took < 5*time.Second {
-			t.Errorf("gone after %v: other API servers had no time to see the deletion", took)
-		}
-	})
+	t.Run("pods end before what they use", func(t *testing.T) { podsFirst(t, e) })
 	t.Run("an API that can only create is no obstacle", func(t *testing.T) {
 		server := httptest.NewTLSServer(createOnly())
 		defer server.Close()
@@ -80,6 +55,33 @@ func TestNamespaces(t *testing.T) {
 			t.Errorf("%d namespaces took %v, want at most %v", n, took, limit)
 		}
 	})
+}
+
+func podsFirst(t *testing.T, e *env) {
+	ns := e.namespace(t, "ordered")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"localcluster.orrery/terminate-after": "3s"}}, Spec: podSpec("fake:1")}
+	must(e.Client().CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	e.configMaps(t, ns, 1)
+	eventually(t, "pod runs", func() error {
+		pod := must(e.Client().CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))(t)
+		return differ("phase", pod.Status.Phase, corev1.PodRunning)
+	})
+	begin := time.Now()
+	e.kubectl(t, "delete", "namespace", ns, "--wait=false")
+	eventually(t, "ConfigMap gone", func() error {
+		_, err := e.Client().CoreV1().ConfigMaps(ns).Get(t.Context(), "held-0", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("there"), err)
+		}
+		if _, err := e.Client().CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the ConfigMap went before the pod: %v", err)
+		}
+		return nil
+	})
+	e.nothingLeft(t, ns)
+	if took := time.Since(begin); took < 5*time.Second {
+		t.Errorf("gone after %v: other API servers had no time to see the deletion", took)
+	}
 }
 
 // extension registers an API that is served on a port of this machine.

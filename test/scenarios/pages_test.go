@@ -78,7 +78,7 @@ func (v visitor) get(t *testing.T, path string, want int) string {
 	return body
 }
 
-// controllersOf returns the loops that a daemon runs.
+// loops returns the loops that a daemon runs.
 func (v visitor) loops(t *testing.T) ([]string, error) {
 	code, body, err := v.try(t, "/debug/controllers?format=json")
 	if err != nil {
@@ -102,34 +102,8 @@ func TestPages(t *testing.T) {
 	p := e.orrery()
 	admin, stranger, anyone := visit(p, e.admin(t)), visit(p, e.issue(t, "stranger").tls(t)), visit(p)
 
-	t.Run("health", func(t *testing.T) {
-		for _, path := range []string{"/healthz", "/livez", "/readyz"} {
-			eventually(t, path, func() error {
-				code, body, err := anyone.try(t, path)
-				return errors.Join(err, differ("status", code, 200), differ("body", body, "ok"))
-			})
-			verbose := admin.get(t, path+"?verbose", 200)
-			if !strings.Contains(verbose, "check passed") {
-				t.Errorf("%s?verbose: %s", path, verbose)
-			}
-		}
-		if verbose := admin.get(t, "/readyz?verbose", 200); !strings.Contains(verbose, "[+]replicaset-controller ok") {
-			t.Errorf("no check per controller:\n%s", verbose)
-		}
-		admin.get(t, "/livez/no-such-check", 404)
-	})
-	t.Run("who may read", func(t *testing.T) {
-		forged := anyone
-		forged.header = http.Header{"Authorization": {"Bearer not-a-token"}}
-		for _, path := range []string{"/metrics", "/configz", "/flagz", "/statusz", "/debug/pprof/", "/debug/controllers"} {
-			admin.get(t, path, 200)
-			stranger.get(t, path, 403)
-			anyone.get(t, path, 403)
-			forged.get(t, path, 401)
-		}
-		anyone.get(t, "/no-such-page", 403)
-		admin.get(t, "/no-such-page", 404)
-	})
+	t.Run("health", func(t *testing.T) { healthPages(t, admin, anyone) })
+	t.Run("who may read", func(t *testing.T) { readers(t, admin, stranger, anyone) })
 	t.Run("metrics", func(t *testing.T) { metricsPage(t, admin.get(t, "/metrics", 200)) })
 	t.Run("configz", func(t *testing.T) {
 		var page map[string]struct {
@@ -152,35 +126,67 @@ func TestPages(t *testing.T) {
 			t.Errorf("statusz:\n%s", page)
 		}
 	})
-	t.Run("every loop has a page", func(t *testing.T) {
-		for _, name := range must(admin.loops(t))(t) {
-			var state struct {
-				Name, Phase string
-				Sources     []struct {
-					Name   string
-					Synced bool
-				}
-			}
-			if err := json.Unmarshal([]byte(admin.get(t, "/debug/controllers/"+name+"?format=json", 200)), &state); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			if state.Name != name || state.Phase != "running" {
-				t.Errorf("%s: %+v, want it running", name, state)
-			}
-			for _, s := range state.Sources {
-				if !s.Synced {
-					t.Errorf("%s: source %s has not synced", name, s.Name)
-				}
-			}
-			if text := admin.get(t, "/debug/controllers/"+name, 200); !strings.Contains(text, "running") {
-				t.Errorf("%s as text:\n%s", name, text)
+	t.Run("every loop has a page", func(t *testing.T) { loopPages(t, admin) })
+}
+
+func healthPages(t *testing.T, admin, anyone visitor) {
+	for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+		eventually(t, path, func() error {
+			code, body, err := anyone.try(t, path)
+			return errors.Join(err, differ("status", code, 200), differ("body", body, "ok"))
+		})
+		verbose := admin.get(t, path+"?verbose", 200)
+		if !strings.Contains(verbose, "check passed") {
+			t.Errorf("%s?verbose: %s", path, verbose)
+		}
+	}
+	if verbose := admin.get(t, "/readyz?verbose", 200); !strings.Contains(verbose, "[+]replicaset-controller ok") {
+		t.Errorf("no check per controller:\n%s", verbose)
+	}
+	admin.get(t, "/livez/no-such-check", 404)
+}
+
+func readers(t *testing.T, admin, stranger, anyone visitor) {
+	forged := anyone
+	forged.header = http.Header{"Authorization": {"Bearer not-a-token"}}
+	for _, path := range []string{"/metrics", "/configz", "/flagz", "/statusz", "/debug/pprof/", "/debug/controllers"} {
+		admin.get(t, path, 200)
+		stranger.get(t, path, 403)
+		anyone.get(t, path, 403)
+		forged.get(t, path, 401)
+	}
+	anyone.get(t, "/no-such-page", 403)
+	admin.get(t, "/no-such-page", 404)
+}
+
+func loopPages(t *testing.T, admin visitor) {
+	for _, name := range must(admin.loops(t))(t) {
+		var state struct {
+			Name, Phase string
+			Sources     []struct {
+				Name   string
+				Synced bool
 			}
 		}
-		if text := admin.get(t, "/debug/controllers/replicaset-controller", 200); !strings.Contains(text, "pages/web-") {
-			t.Errorf("the last outcomes do not name the ReplicaSet:\n%s", text)
+		if err := json.Unmarshal([]byte(admin.get(t, "/debug/controllers/"+name+"?format=json", 200)), &state); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
-		admin.get(t, "/debug/controllers/nope", 404)
-	})
+		if state.Name != name || state.Phase != "running" {
+			t.Errorf("%s: %+v, want it running", name, state)
+		}
+		for _, s := range state.Sources {
+			if !s.Synced {
+				t.Errorf("%s: source %s has not synced", name, s.Name)
+			}
+		}
+		if text := admin.get(t, "/debug/controllers/"+name, 200); !strings.Contains(text, "running") {
+			t.Errorf("%s as text:\n%s", name, text)
+		}
+	}
+	if text := admin.get(t, "/debug/controllers/replicaset-controller", 200); !strings.Contains(text, "pages/web-") {
+		t.Errorf("the last outcomes do not name the ReplicaSet:\n%s", text)
+	}
+	admin.get(t, "/debug/controllers/nope", 404)
 }
 
 // metricsPage checks the names on /metrics and that they count.

@@ -73,6 +73,14 @@ func TestDeploymentLife(t *testing.T) {
 		t.Errorf("history lists other revisions than 2 and 3:\n%s", history)
 	}
 
+	e.scalesAndPauses(t, first.Name)
+	e.kubectl(t, "delete", "namespace", "shop", "--timeout=3m")
+	e.nothingLeft(t, "shop")
+}
+
+// scalesAndPauses goes on with the application, whose pods are those of the named ReplicaSet.
+func (e *env) scalesAndPauses(t *testing.T, replicaSet string) {
+	t.Helper()
 	e.kubectl(t, "-n", "shop", "scale", "deployment/web", "--replicas=7")
 	eventually(t, "seven pods and addresses", func() error {
 		return errors.Join(e.rolledOut(t, "shop", "web", 7), e.exposed(t, "shop", "web", 7))
@@ -89,16 +97,13 @@ func TestDeploymentLife(t *testing.T) {
 		d := must(e.Client().AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{}))(t)
 		return errors.Join(differ("ready", d.Status.ReadyReplicas, 3), differ("observed generation", d.Status.ObservedGeneration, d.Generation))
 	})
-	if now := e.current(t); now.Name != first.Name {
+	if now := e.current(t); now.Name != replicaSet {
 		t.Errorf("a paused deployment went on to ReplicaSet %s", now.Name)
 	}
 	e.kubectl(t, "-n", "shop", "rollout", "resume", "deployment/web")
 	e.kubectl(t, "-n", "shop", "rollout", "status", "deployment/web", "--timeout=2m")
 	eventually(t, "pods of the resumed rollout", func() error { return e.allRun(t, "web:3", 3) })
 	wantRevision(t, e.current(t), "4")
-
-	e.kubectl(t, "delete", "namespace", "shop", "--timeout=3m")
-	e.nothingLeft(t, "shop")
 }
 
 // current returns the one ReplicaSet of deployment web that has replicas.
