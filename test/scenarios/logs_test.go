@@ -7,7 +7,7 @@ import (
 )
 
 // crash matches what no log may ever hold.
-var crash = regexp.MustCompile(`(?i)\bpanic\b|DATA RACE|^goroutine \d+ \[|fatal error:`)
+var crash = regexp.MustCompile(`\b[Pp]anic\b|WARNING: DATA RACE|^goroutine \d+ \[|fatal error:`)
 
 // denied matches the words for a missing permission.
 var denied = regexp.MustCompile(`[Ff]orbidden|\b403\b|Unauthorized`)

@@ -40,7 +40,7 @@ func (e *env) finishedJob(t *testing.T, namespace, name string, ttl int32) {
 		},
 	}
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	job = must(jobs.Create(t.Context(), job, metav1.CreateOptions{}))(t)
+	must(jobs.Create(t.Context(), job, metav1.CreateOptions{}))(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	condition := func(kind batchv1.JobConditionType) batchv1.JobCondition {
 		return batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now}
