@@ -32,15 +32,15 @@ func (e *env) finishedJob(t *testing.T, namespace, name string, ttl int32) {
 	t.Helper()
 	suspended := true
 	jobs := e.Client().BatchV1().Jobs(namespace)
-	job := &batchv1.Job{
+	pod := podSpec("fake:1")
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	must(jobs.Create(t.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: batchv1.JobSpec{
 			TTLSecondsAfterFinished: &ttl, Suspend: &suspended,
-			Template: corev1.PodTemplateSpec{Spec: podSpec("fake:1")},
+			Template: corev1.PodTemplateSpec{Spec: pod},
 		},
-	}
-	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	must(jobs.Create(t.Context(), job, metav1.CreateOptions{}))(t)
+	}, metav1.CreateOptions{}))(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	condition := func(kind batchv1.JobConditionType) batchv1.JobCondition {
 		return batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now}
