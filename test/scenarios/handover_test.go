@@ -40,7 +40,7 @@ func handOver(t *testing.T, from, to cluster.ManagerKind) {
 	must(e.Client().CoreV1().Services(ns).Create(t.Context(), service("web"), metav1.CreateOptions{}))(t)
 	d := deployment("web", replicas)
 	// Slow pods, so that the rollout is still under way when the manager ends.
-	d.Spec.Template.Annotations = map[string]string{"localcluster.orrery/start-after": "1s"}
+	d.Spec.Template.Annotations = map[string]string{"localcluster.orrery/start-after": "2s"}
 	must(e.Client().AppsV1().Deployments(ns).Create(t.Context(), d, metav1.CreateOptions{}))(t)
 	e.prepareDoomed(t, doomed, owners)
 	eventually(t, "first rollout", func() error {
