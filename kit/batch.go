@@ -7,7 +7,8 @@ import (
 )
 
 // Batch calls f for 0 to n-1, at most limit at a time, and returns when all have ended. It returns the errors of all
-// calls joined; panics are among them. Calls not yet begun are left out once ctx has ended.
+// calls joined; panics are among them. Calls not yet begun are left out, with an error, once ctx has ended or the
+// controller is stopping.
 func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	var (
 		wg   sync.WaitGroup
@@ -18,7 +19,14 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 	take := func() (int, bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if next >= n || ctx.Err() != nil {
+		switch {
+		case next >= n:
+			return 0, false
+		case stopping(ctx):
+			if errs = append(errs, errUncalled); ctx.Err() != nil {
+				errs = append(errs, ctx.Err())
+			}
+			next = n
 			return 0, false
 		}
 		next++
@@ -36,10 +44,10 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(errs, ctx.Err())...)
+	return errors.Join(errs...)
 }
 
-// errUncalled marks a call that was left out because the context had ended.
+// errUncalled marks a call that was left out because the context had ended or the controller is stopping.
 var errUncalled = errors.New("not called: the controller is stopping")
 
 // SlowStart calls f n times in batches of 1, 2, 4 and so on, each batch at once, and stops after the first batch with

@@ -157,6 +157,8 @@ func (c *controller[K]) Run(ctx context.Context) {
 	}
 	c.enter(phaseRunning)
 	ctx = klog.NewContext(ctx, c.log)
+	calls, cancel := outlive(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
 	for _, s := range c.sources {
 		if s.run != nil {
@@ -164,7 +166,7 @@ func (c *controller[K]) Run(ctx context.Context) {
 		}
 	}
 	for range c.workers {
-		wg.Go(func() { c.work(ctx) })
+		wg.Go(func() { c.work(ctx, calls) })
 	}
 	<-ctx.Done()
 	c.queue.ShutDown()
@@ -227,13 +229,14 @@ func (c *controller[K]) unsynced(informers []*cache.Informer) []string {
 	return out
 }
 
-func (c *controller[K]) work(ctx context.Context) {
+// work runs keys until ctx ends. The calls of a reconcile are made under a context that ends later.
+func (c *controller[K]) work(ctx, calls context.Context) {
 	for {
 		key, shutdown := c.queue.Get()
 		if shutdown || ctx.Err() != nil {
 			return
 		}
-		c.step(ctx, key)
+		c.step(calls, key)
 	}
 }
 

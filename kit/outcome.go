@@ -35,7 +35,7 @@ func classify(ctx context.Context, res Result, err error) Outcome {
 		return OutcomeDone
 	case errors.As(err, &p):
 		return OutcomePanicked
-	case ctx.Err() != nil:
+	case stopping(ctx):
 		return OutcomeCancelled
 	case IsTerminal(err):
 		return OutcomeTerminal

@@ -1,0 +1,41 @@
+package kit
+
+import (
+	"context"
+	"time"
+)
+
+// stopGrace is how long calls that were under way when a controller was stopped may take to end. To break one off is
+// not to take it back: the server may carry it out all the same, at a time when another process leads.
+const stopGrace = 5 * time.Second
+
+type stopKey struct{}
+
+// outlive returns a context for the calls of a controller that runs under ctx. It ends stopGrace after ctx, or with
+// cancel; until then stopping tells that ctx has ended.
+func outlive(ctx context.Context) (calls context.Context, cancel context.CancelFunc) {
+	calls, end := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), stopKey{}, ctx.Done()))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-calls.Done():
+		case <-time.After(stopGrace):
+			end()
+		}
+	})
+	return calls, func() {
+		stop()
+		end()
+	}
+}
+
+// stopping reports whether nothing new should be begun under a context: it has ended, or its controller is stopping.
+func stopping(ctx context.Context) bool {
+	if done, ok := ctx.Value(stopKey{}).(<-chan struct{}); ok {
+		select {
+		case <-done:
+			return true
+		default:
+		}
+	}
+	return ctx.Err() != nil
+}
