@@ -63,6 +63,7 @@ func (e *env) underLoad(t *testing.T) {
 // caughtUp checks that the work of underLoad ends as if nothing had happened.
 func (e *env) caughtUp(t *testing.T, p *cluster.Process) {
 	t.Helper()
+	begin := time.Now()
 	eventually(t, "the rollout ends", func() error {
 		pods, err := e.pods(t, "default", "web")
 		return errors.Join(err, differ("pods", len(pods), 40), e.rolledOut(t, "default", "web", 40), e.exposed(t, "default", "web", 40))
@@ -71,6 +72,7 @@ func (e *env) caughtUp(t *testing.T, p *cluster.Process) {
 		pods, err := e.pods(t, "default", "old")
 		return errors.Join(err, differ("pods", len(pods), 0))
 	})
+	t.Logf("caught up after %v", time.Since(begin))
 	if !p.Running() {
 		t.Errorf("%s has ended: %s", p.Name(), p.LogTail(3))
 	}
