@@ -57,7 +57,7 @@ func TestControllersStartInTheOrderOfTheListWithPauses(t *testing.T) {
 			t.Errorf("took %s, want a pause of 1 to 2 seconds before each but the first", took)
 		}
 		cancel()
-		if late := l.wait(time.Second); len(late) != 0 {
+		if late := l.wait(10 * time.Second); len(late) != 0 {
 			t.Errorf("still running: %v", late)
 		}
 	})
