@@ -33,6 +33,7 @@ func TestRecreateWaitsForTheLastPod(t *testing.T) {
 		for _, p := range []*corev1.Pod{a, b, done} {
 			api.Create(t, p)
 		}
+		api.Settle() // pods and Deployments are watched apart, and in no order to each other
 		change(t, api, "web", image("img:2"))
 		if got := sizes(t, api); got != "img:1=0" {
 			t.Fatalf("with old pods: %s", got)
@@ -73,6 +74,7 @@ func TestRecreateGoesOnWhenTheLastPodEndsWithoutGoing(t *testing.T) {
 		api := start(t, newDeployment("web", 1, recreated))
 		p := podOf(only(t, api, "img:1"), "a")
 		api.Create(t, p)
+		api.Settle()
 		change(t, api, "web", image("img:2"))
 		if got := sizes(t, api); got != "img:1=0" {
 			t.Fatalf("with an old pod: %s", got)
