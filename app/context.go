@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -36,7 +37,7 @@ func (b *contextBuilder) contextFor(d kit.Descriptor) (ControllerContext, error)
 func (b *contextBuilder) available(gvr schema.GroupVersionResource) bool {
 	list, err := b.daemon.clients.discovery.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 	if err != nil || list == nil {
-		return err != nil && !isNotFound(err)
+		return err != nil && !apierrors.IsNotFound(err)
 	}
 	for _, r := range list.APIResources {
 		if r.Name == gvr.Resource {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_* and leader_election_* metrics
 	"k8s.io/component-base/metrics/prometheus/clientgo/fifo"
 	"k8s.io/component-base/metrics/prometheus/compatversion"
@@ -72,5 +71,3 @@ func (d *daemon) startHTTP(ctx context.Context) (stop func(), err error) {
 		}
 	}, nil
 }
-
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

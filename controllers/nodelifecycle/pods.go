@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers/internal/index"
+	"orrery/controllers/internal/podctl"
 	"orrery/controllers/internal/podstatus"
 	"orrery/kit"
 	"orrery/kit/client"
@@ -24,7 +25,7 @@ func (r *reconciler) markPods(ctx context.Context, node string) error {
 }
 
 func (r *reconciler) markPod(ctx context.Context, pod *corev1.Pod) error {
-	ready := podstatus.Condition(pod, corev1.PodReady)
+	ready := podctl.Condition(pod, corev1.PodReady)
 	if ready == nil || ready.Status == corev1.ConditionFalse {
 		return nil
 	}

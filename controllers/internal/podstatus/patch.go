@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"orrery/controllers/internal/podctl"
 	"orrery/kit/client"
 )
 
@@ -19,16 +20,6 @@ type Change struct {
 	Conditions []corev1.PodCondition
 }
 
-// Condition returns the condition of that type, or nil.
-func Condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == t {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // Patch returns the strategic merge patch of the status subresource for a change; needed is false if the pod already
 // is as the change wants it. The patch holds the pod's UID, so that a successor of the same name is never hit.
 func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed bool, err error) {
@@ -38,7 +29,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	}
 	var conditions []corev1.PodCondition
 	for _, want := range c.Conditions {
-		old := Condition(pod, want.Type)
+		old := podctl.Condition(pod, want.Type)
 		if old != nil && old.Status == want.Status && old.Reason == want.Reason && old.Message == want.Message {
 			continue
 		}
