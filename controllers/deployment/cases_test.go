@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/podctl"
 	"orrery/kit/kittest"
 )
 
@@ -156,12 +157,12 @@ func TestATakenNameIsAvoided(t *testing.T) {
 			}
 		}
 		d := newDeployment("web", 2)
-		api := start(t, d, taken(templateHash(&d.Spec.Template, nil)), taken(templateHash(&d.Spec.Template, new(int32(1)))))
+		api := start(t, d, taken(podctl.TemplateHash(&d.Spec.Template, nil)), taken(podctl.TemplateHash(&d.Spec.Template, new(int32(1)))))
 		got := read(t, api, "web")
 		if n := got.Status.CollisionCount; n == nil || *n != 2 {
 			t.Errorf("collisions %v, want 2", n)
 		}
-		if rs := only(t, api, "img:1"); rs.Name != "web-"+templateHash(&d.Spec.Template, new(int32(2))) || got.Status.AvailableReplicas != 2 {
+		if rs := only(t, api, "img:1"); rs.Name != "web-"+podctl.TemplateHash(&d.Spec.Template, new(int32(2))) || got.Status.AvailableReplicas != 2 {
 			t.Errorf("made %s, status %+v", rs.Name, got.Status)
 		}
 		change(t, api, "web", image("img:2"))

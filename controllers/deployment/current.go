@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -93,7 +94,7 @@ func (r *reconciler) collide(ctx context.Context, ro *rollout, wanted *appsv1.Re
 // newSet returns the ReplicaSet that a Deployment's template asks for, as large as there is room for.
 func newSet(ro *rollout) *appsv1.ReplicaSet {
 	d := ro.d
-	hash := templateHash(&d.Spec.Template, ro.status.CollisionCount)
+	hash := podctl.TemplateHash(&d.Spec.Template, ro.status.CollisionCount)
 	template, selector := d.Spec.Template.DeepCopy(), d.Spec.Selector.DeepCopy()
 	if template.Labels == nil {
 		template.Labels = map[string]string{}

@@ -1,18 +1,12 @@
 package deployment
 
 import (
-	"encoding/binary"
-	"hash/fnv"
-	"io"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/dump"
 )
 
 // hashLabel tells the pods of one template from those of another.
@@ -62,18 +56,6 @@ func sameLabels(a, b map[string]string) bool {
 		}
 	}
 	return true
-}
-
-// templateHash returns the value of the hash label for a template. It is part of ReplicaSet names that other
-// implementations have to find again, so its form is fixed: FNV-1a (32 bit) over the dump of the template and, once a
-// collision has been met, its count as eight little-endian bytes; in decimal, in the alphabet that spells no words.
-func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
-	h := fnv.New32a()
-	_, _ = io.WriteString(h, dump.ForHash(*template)) // a hash never fails
-	if collisions != nil {
-		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(uint32(*collisions))))
-	}
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
 // setName returns the name of the ReplicaSet for a template's hash: the Deployment's name, as much of it as there is

@@ -25,33 +25,6 @@ func readTemplate(t *testing.T) *corev1.PodTemplateSpec {
 	return &out
 }
 
-// The hashes were made by kube-controller-manager 1.37.2 from the same templates.
-func TestTheHashIsThatOfOtherImplementations(t *testing.T) {
-	web := readTemplate(t)
-	if got := templateHash(web, nil); got != "774747949b" {
-		t.Errorf("hash %s, want 774747949b", got)
-	}
-	aa := readTemplate(t)
-	aa.Labels["app"] = "aa"
-	if got := templateHash(aa, nil); got != "555d86f968" {
-		t.Errorf("hash %s, want 555d86f968", got)
-	}
-	if got := templateHash(aa, new(int32(1))); got != "7d7c7bd497" {
-		t.Errorf("hash after a collision %s, want 7d7c7bd497", got)
-	}
-}
-
-func TestTheHashCountsCollisions(t *testing.T) {
-	seen := map[string]bool{templateHash(readTemplate(t), nil): true}
-	for n := range int32(5) {
-		h := templateHash(readTemplate(t), &n)
-		if seen[h] {
-			t.Errorf("the hash after %d collisions has been there before", n)
-		}
-		seen[h] = true
-	}
-}
-
 func TestTemplatesAreComparedByMeaning(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*corev1.PodTemplateSpec)

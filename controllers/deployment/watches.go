@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"orrery/controllers/internal/index"
 	"orrery/kit"
@@ -37,12 +36,9 @@ func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
 		return nil
 	}
 	var keys []kit.Key
-	for _, value := range index.LabelKeys(new.Namespace, new.Labels) {
-		for _, d := range w.deployments.By(bySelector(), value) {
-			if s, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err == nil && s.Matches(labels.Set(new.Labels)) {
-				keys = append(keys, kit.KeyOf(d))
-			}
-		}
+	selector := func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector }
+	for _, d := range index.Matching(w.deployments, bySelector(), selector, new.Namespace, new.Labels) {
+		keys = append(keys, kit.KeyOf(d))
 	}
 	return keys
 }

@@ -2,6 +2,10 @@ package index
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"orrery/kit/cache"
+	"orrery/kit/client"
 )
 
 // Objects with a label selector can be found from labels without trying each selector of the namespace: the owner is
@@ -41,3 +45,17 @@ func pair(namespace, key, value string) string { return namespace + "/" + key + 
 
 // expressionsOnly is where selectors without matchLabels are filed; no label key is empty.
 func expressionsOnly(namespace string) string { return pair(namespace, "", "") }
+
+// Matching returns the owners whose selectors match an object of these labels in a namespace. bySelector is the index
+// that files the owners under their SelectorKeys, and selector says where an owner keeps its selector.
+func Matching[P client.Object](owners cache.Store[P], bySelector cache.Index[P], selector func(P) *metav1.LabelSelector, namespace string, has map[string]string) []P {
+	var out []P
+	for _, value := range LabelKeys(namespace, has) {
+		for _, owner := range owners.By(bySelector, value) {
+			if s, err := metav1.LabelSelectorAsSelector(selector(owner)); err == nil && s.Matches(labels.Set(has)) {
+				out = append(out, owner)
+			}
+		}
+	}
+	return out
+}

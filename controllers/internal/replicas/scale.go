@@ -2,11 +2,9 @@ package replicas
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -14,12 +12,8 @@ import (
 	"orrery/kit"
 )
 
-const (
-	// burst is how many pods one reconcile creates or deletes at most; the rest follows once the cache shows these.
-	burst = 500
-	// deletesAtOnce bounds the deletions under way at the same time: more would only wait in the server's queues.
-	deletesAtOnce = 64
-)
+// burst is how many pods one reconcile creates or deletes at most; the rest follows once the cache shows these.
+const burst = 500
 
 // scale creates or deletes pods so that the object comes nearer to its number of replicas. The error is the first of
 // the server's, as it is: it becomes the message of a condition.
@@ -35,7 +29,7 @@ func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active [
 	case have > need:
 		n := min(have-need, burst)
 		log.V(2).Info("Too many replicas", "object", klog.KObj(set), "need", need, "deleting", n)
-		return r.delete(ctx, set, r.firstToGo(set, active, n, time.Now()))
+		return r.control.DeleteMany(ctx, set, r.firstToGo(set, active, n, time.Now()))
 	}
 	return nil
 }
@@ -47,43 +41,11 @@ func (r *reconciler[T, P]) going(namespace string) bool {
 	return ok && ns.DeletionTimestamp != nil
 }
 
-// create creates pods in batches that double, and stops after the first batch with a refusal: what refuses one pod, as
-// a quota does, refuses them all. A namespace that is going away ends it without an error, as no retry could help.
+// create creates pods from the template.
 func (r *reconciler[T, P]) create(ctx context.Context, set P, template *corev1.PodTemplateSpec, n int) error {
 	model := podctl.Share(template, set, *metav1.NewControllerRef(set, r.kind.GVK))
-	var going atomic.Bool
-	done, err := kit.SlowStart(ctx, n, func(ctx context.Context, _ int) error {
-		if going.Load() {
-			return nil
-		}
-		pod := *model // the encoder marks what it sends with the kind for a moment, so each request needs its own
-		_, err := r.control.Create(ctx, set, &pod)
-		if podctl.NamespaceGoing(err) {
-			going.Store(true)
-			return nil
-		}
-		return err
+	return r.control.CreateMany(ctx, set, n, func(int) *corev1.Pod {
+		pod := *model
+		return &pod
 	})
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Slow-start failure: the rest of the pods has to wait",
-			"object", klog.KObj(set), "created", done, "skipped", n-done)
-	}
-	return err
-}
-
-// delete deletes pods. One that is gone already is as good as deleted.
-func (r *reconciler[T, P]) delete(ctx context.Context, set P, pods []*corev1.Pod) error {
-	failed := make([]error, len(pods))
-	err := kit.Batch(ctx, len(pods), deletesAtOnce, func(ctx context.Context, i int) error {
-		if err := r.control.Delete(ctx, set, pods[i]); !apierrors.IsNotFound(err) {
-			failed[i] = err
-		}
-		return nil
-	})
-	for _, e := range failed {
-		if e != nil {
-			return e
-		}
-	}
-	return err
 }

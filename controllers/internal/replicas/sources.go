@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/internal/index"
@@ -36,13 +35,9 @@ func (r *reconciler[T, P]) wantingOrphan(old, new *corev1.Pod) []kit.Key {
 		return nil
 	}
 	var keys []kit.Key
-	for _, value := range index.LabelKeys(new.Namespace, new.Labels) {
-		for _, set := range r.sets.By(r.bySelector, value) {
-			selector, err := metav1.LabelSelectorAsSelector(r.kind.Spec(set).Selector)
-			if err == nil && selector.Matches(labels.Set(new.Labels)) {
-				keys = append(keys, kit.KeyOf(set))
-			}
-		}
+	selector := func(set P) *metav1.LabelSelector { return r.kind.Spec(set).Selector }
+	for _, set := range index.Matching(r.sets, r.bySelector, selector, new.Namespace, new.Labels) {
+		keys = append(keys, kit.KeyOf(set))
 	}
 	if len(keys) > 1 {
 		r.log.V(2).Info("More than one object selects a pod; the first to adopt it gets it",

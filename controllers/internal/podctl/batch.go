@@ -1,0 +1,59 @@
+package podctl
+
+import (
+	"context"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+// deletesAtOnce bounds the deletions of one owner that are under way at the same time: more would only wait in the
+// server's queues.
+const deletesAtOnce = 64
+
+// CreateMany creates n pods for their owner in batches that double, and stops after the first batch with a refusal:
+// what refuses one pod, as a quota does, refuses them all. pod returns what to send for 0 to n-1, each a Pod of its own,
+// as the encoder marks what it sends with the kind for a moment. A namespace that is going away ends it without an
+// error, as no retry could help. The error is the first of the server's, as it is.
+func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) error {
+	var going atomic.Bool
+	done, err := kit.SlowStart(ctx, n, func(ctx context.Context, i int) error {
+		if going.Load() {
+			return nil
+		}
+		_, err := c.Create(ctx, owner, pod(i))
+		if NamespaceGoing(err) {
+			going.Store(true)
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Slow-start failure: the rest of the pods has to wait",
+			"object", klog.KObj(owner), "created", done, "skipped", n-done)
+	}
+	return err
+}
+
+// DeleteMany deletes pods of an owner. One that is gone already is as good as deleted. The error is the first of the
+// server's.
+func (c Control) DeleteMany(ctx context.Context, owner client.Object, pods []*corev1.Pod) error {
+	failed := make([]error, len(pods))
+	err := kit.Batch(ctx, len(pods), deletesAtOnce, func(ctx context.Context, i int) error {
+		if err := c.Delete(ctx, owner, pods[i]); !apierrors.IsNotFound(err) {
+			failed[i] = err
+		}
+		return nil
+	})
+	for _, e := range failed {
+		if e != nil {
+			return e
+		}
+	}
+	return err
+}
