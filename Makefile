@@ -12,6 +12,8 @@ export CGO_ENABLED ?= 0
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
 MODULES := . hack/localcluster test/scenarios test/bench
 BIN     := bin
+# The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
+CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
 .PHONY: help build run test unit scenarios lint generate verify bench clean localcluster
 
@@ -42,12 +44,17 @@ lint: ## gofmt, vet and staticcheck, in every module
 	@for m in $(MODULES); do echo "vet and staticcheck $$m"; \
 	  (cd $$m && go vet ./... && go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck >/dev/null && "$$(go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck)" ./...) || exit 1; done
 
-generate: build ## write the generated parts of the documentation again
+generate: build ## write the generated code, manifests and parts of the documentation again
+	"$$($(CONTROLLER_GEN))" object crd paths=./api/... output:crd:dir=manifests/crds
 	go run ./hack/generate $(BIN)/orrery
 
 verify: build ## fail if a generated file is not fresh, or go.mod is not tidy
 	go run ./hack/generate -check $(BIN)/orrery
-	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "$$m/go.mod is not tidy" >&2; exit 1; }; done
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && \
+	  "$$($(CONTROLLER_GEN))" object crd paths=./api/... output:crd:dir="$$fresh/crds" output:object:dir="$$fresh" && \
+	  diff -u api/nodes/v1alpha1/zz_generated.deepcopy.go "$$fresh/zz_generated.deepcopy.go" && diff -ru manifests/crds "$$fresh/crds" || \
+	  { echo "generated code or manifests are not fresh; run make generate" >&2; exit 1; }
+	@for m in $(MODULES) hack/codegen; do (cd $$m && go mod tidy -diff) || { echo "$$m/go.mod is not tidy" >&2; exit 1; }; done
 
 bench: build localcluster ## measure against kube-controller-manager, in pairs on the same cluster
 	$(BIN)/localcluster build

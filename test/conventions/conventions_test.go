@@ -129,6 +129,27 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
+// TestTheAPIStandsAlone keeps the types of our own API groups importable without anything else of this module.
+func TestTheAPIStandsAlone(t *testing.T) {
+	seen := false
+	for _, f := range files(t) {
+		if !strings.HasPrefix(f.dir, "api/") || f.test() {
+			continue
+		}
+		seen = true
+		for _, spec := range f.ast.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			first, _, _ := strings.Cut(path, "/")
+			if strings.Contains(first, ".") && !strings.HasPrefix(path, "k8s.io/apimachinery/") || first == module && !strings.HasPrefix(path, module+"/api/") {
+				t.Errorf("%s imports %s: api imports only apimachinery", f.line(spec.Pos()), path)
+			}
+		}
+	}
+	if !seen {
+		t.Error("found no file of the API: the walk is wrong")
+	}
+}
+
 // foreignController reports whether a file of one controller imports another controller.
 func foreignController(dir, path string) bool {
 	own := strings.Split(dir, "/")
