@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // for the time zones of CronJobs, in images without them
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"orrery/controllers/cronjob"
 	"orrery/controllers/deployment"
 	"orrery/controllers/endpointslice"
 	"orrery/controllers/garbagecollector"
@@ -22,6 +23,7 @@ import (
 func All(s *options.Shared) []kit.Descriptor {
 	return []kit.Descriptor{
 		serviceaccounttoken.Descriptor(s),
+		cronjob.Descriptor(),
 		deployment.Descriptor(),
 		endpointslice.Descriptor(),
 		garbagecollector.Descriptor(),

@@ -1,0 +1,89 @@
+package cronjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+// follow brings the status up to date with the Jobs that are there.
+func (r *reconciler) follow(v *view) {
+	for _, j := range v.jobs {
+		active := isActive(&v.status, j.UID)
+		slot, ours := slotOf(v.cj.Name, j)
+		forgotten := ours && isLater(slot, v.status.LastScheduleTime)
+		switch {
+		case finished(j):
+			if v.removeActive(j.UID) || forgotten && !slices.Contains(v.spent, j) {
+				r.normal(v, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, ending(j))
+			}
+			v.noteSuccess(j)
+		case !active:
+			r.warn(v, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
+			if ours {
+				// A process that was killed started it and did not get to record it. It counts as any other that runs.
+				v.status.Active = append(v.status.Active, refTo(j))
+			}
+		}
+		if forgotten {
+			v.noteSlot(slot)
+		}
+	}
+	if d, ok := r.departed.of(v.cj); ok {
+		v.noteSlot(d.slot)
+	}
+}
+
+// noteSlot records that a slot was run.
+func (v *view) noteSlot(slot time.Time) {
+	if isLater(slot, v.status.LastScheduleTime) {
+		v.status.LastScheduleTime = &metav1.Time{Time: slot}
+	}
+}
+
+// noteSuccess records when a Job succeeded last.
+func (v *view) noteSuccess(j *batchv1.Job) {
+	if at := j.Status.CompletionTime; ending(j) == batchv1.JobComplete && at != nil && isLater(at.Time, v.status.LastSuccessfulTime) {
+		v.status.LastSuccessfulTime = at.DeepCopy()
+	}
+}
+
+// dropMissing takes Jobs off the list of active ones that are no more, though the cache may only be late to show them:
+// the server is asked. One that has been released runs on as before, until it has finished.
+func (r *reconciler) dropMissing(ctx context.Context, v *view) error {
+	var errs []error
+	for _, ref := range slices.Clone(v.status.Active) {
+		if slices.ContainsFunc(v.jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID }) {
+			continue
+		}
+		j, err := r.api.liveJob(ctx, kit.Key{Namespace: ref.Namespace, Name: ref.Name})
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			errs = append(errs, fmt.Errorf("read active job %s: %w", ref.Name, err))
+		case err != nil || j.UID != ref.UID:
+			r.normal(v, "MissingJob", "Active job went missing: %v", ref.Name)
+			v.removeActive(ref.UID)
+		case finished(j):
+			r.normal(v, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, ending(j))
+			v.removeActive(ref.UID)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// named reports whether an active Job has the name of that slot's.
+func (v *view) named(slot time.Time) bool {
+	name := jobName(v.cj.Name, slot)
+	return slices.ContainsFunc(v.status.Active, func(ref corev1.ObjectReference) bool {
+		return ref.Name == name && ref.Namespace == v.cj.Namespace
+	})
+}

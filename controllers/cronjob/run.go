@@ -1,0 +1,173 @@
+package cronjob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+)
+
+// run starts the Job that is due and says when to look again. A CronJob with a schedule or a zone that cannot be used
+// waits for a change.
+func (r *reconciler) run(ctx context.Context, v *view) (kit.Result, error) {
+	log := klog.FromContext(ctx)
+	zone, err := zoneOf(v.cj)
+	if err != nil {
+		r.warn(v, "UnknownTimeZone", "invalid timeZone: %q: %s", *v.cj.Spec.TimeZone, err)
+		return kit.Done, nil
+	}
+	if v.cj.Spec.Suspend != nil && *v.cj.Spec.Suspend {
+		log.V(4).Info("Starting nothing: the CronJob is suspended")
+		return kit.Done, nil
+	}
+	if namesZone(v.cj) {
+		r.warn(v, "UnsupportedSchedule", "CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", v.cj.Spec.Schedule)
+	}
+	s, err := parse(v.cj)
+	if err != nil {
+		r.warn(v, "UnparseableSchedule", "unparseable schedule: %q : %s", v.cj.Spec.Schedule, err)
+		return kit.Done, nil
+	}
+	slots, err := due(s, deadline(v.cj, begin(v.cj, &v.status), v.now), v.now)
+	if err != nil {
+		r.warn(v, "InvalidSchedule", "invalid schedule: %s : %s", v.cj.Spec.Schedule, err)
+		return kit.Done, nil
+	}
+	if slots.latest.IsZero() {
+		log.V(4).Info("Starting nothing: no slot is due")
+		return v.wait(s), nil
+	}
+	if slots.missed > manyMissed {
+		r.warn(v, "TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+	}
+	if err := r.handle(ctx, v, slots.latest, zone); err != nil {
+		return kit.Done, err
+	}
+	return v.wait(s), nil
+}
+
+// wait asks for the next look, when the next slot is over.
+func (v *view) wait(s cron.Schedule) kit.Result {
+	return kit.After(untilNext(s, begin(v.cj, &v.status), v.now))
+}
+
+// verdict is what becomes of a slot.
+type verdict int
+
+const (
+	start   verdict = iota
+	late            // its deadline has passed
+	handled         // its Job was started before
+	blocked         // another Job runs, and only one may
+)
+
+// judge decides about a slot that is due.
+func (v *view) judge(slot time.Time) verdict {
+	spec := &v.cj.Spec
+	switch {
+	case spec.StartingDeadlineSeconds != nil && slot.Add(time.Duration(*spec.StartingDeadlineSeconds)*time.Second).Before(v.now):
+		return late
+	case v.named(slot) || v.status.LastScheduleTime.Equal(&metav1.Time{Time: slot}):
+		return handled
+	case spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(v.status.Active) > 0:
+		return blocked
+	}
+	return start
+}
+
+// handle does what the verdict about a slot asks for.
+func (r *reconciler) handle(ctx context.Context, v *view, slot time.Time, zone *time.Location) error {
+	switch v.judge(slot) {
+	case late:
+		r.warn(v, "MissSchedule", "Missed scheduled time to start a job: %s", slot.UTC().Format(time.RFC1123Z))
+	case handled:
+		klog.FromContext(ctx).V(4).Info("Starting nothing: the slot was handled before", "slot", slot)
+	case blocked:
+		r.normal(v, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
+	case start:
+		if v.cj.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent {
+			if err := r.clear(ctx, v); err != nil {
+				return err
+			}
+		}
+		return r.start(ctx, v, slot, zone)
+	}
+	return nil
+}
+
+// clear deletes the Jobs that still run, to make room for the next.
+func (r *reconciler) clear(ctx context.Context, v *view) error {
+	var errs []error
+	for _, ref := range slices.Clone(v.status.Active) {
+		if err := r.remove(ctx, v, ref); err != nil {
+			errs = append(errs, fmt.Errorf("replace job %s: %w", ref.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove deletes a Job and takes it off the list of active ones.
+func (r *reconciler) remove(ctx context.Context, v *view, ref corev1.ObjectReference) error {
+	err := r.api.deleteJob(ctx, kit.Key{Namespace: ref.Namespace, Name: ref.Name}, ref.UID)
+	switch {
+	case err != nil && !gone(err):
+		r.warn(v, "FailedDelete", "Deleted job: %v", err)
+		return err
+	case err == nil:
+		r.normal(v, "SuccessfulDelete", "Deleted job %v", ref.Name)
+	}
+	v.removeActive(ref.UID)
+	return nil
+}
+
+// start creates the Job of a slot, and records it.
+func (r *reconciler) start(ctx context.Context, v *view, slot time.Time, zone *time.Location) error {
+	wanted := newJob(v.cj, slot, zone)
+	j, err := r.api.createJob(ctx, wanted)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return r.adopt(ctx, v, kit.KeyOf(wanted), slot)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fmt.Errorf("create job %s: %w", wanted.Name, err)
+	case err != nil:
+		r.warn(v, "FailedCreate", "Error creating job: %v", err)
+		return fmt.Errorf("create job %s: %w", wanted.Name, err)
+	}
+	klog.FromContext(ctx).Info("Created job", "job", klog.KObj(j), "slot", slot)
+	r.metrics.skew.Observe(j.CreationTimestamp.Sub(slot).Seconds())
+	r.normal(v, "SuccessfulCreate", "Created job %v", j.Name)
+	v.status.Active = append(v.status.Active, refTo(j))
+	v.noteSlot(slot)
+	return nil
+}
+
+// adopt records the Job of a slot that was there already. It is ours if this controller made it and did not get to
+// record it, or if the slots are less than a minute apart and share a name. A Job that is not ours has the slot.
+func (r *reconciler) adopt(ctx context.Context, v *view, key kit.Key, slot time.Time) error {
+	j, err := r.api.liveJob(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read job %s, which exists: %w", key.Name, err)
+	}
+	klog.FromContext(ctx).Info("The job exists already", "job", klog.KObj(j), "slot", slot)
+	if !metav1.IsControlledBy(j, v.cj) || isActive(&v.status, j.UID) {
+		return nil
+	}
+	if finished(j) {
+		r.normal(v, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, ending(j))
+		v.noteSuccess(j)
+	} else {
+		v.status.Active = append(v.status.Active, refTo(j))
+	}
+	v.noteSlot(slot)
+	return nil
+}
