@@ -8,15 +8,14 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"orrery/kit/client"
 )
 
-// barrier tells writers when the store has caught up with them. It is a handler of its informer: a handler runs after
-// the store has changed, so whatever it is told is already visible to readers. It becomes one with the first waiter, as
-// most kinds have none ever and a handler has buffers of its own. An event costs one atomic load while nobody waits, and
-// otherwise touches only the waiters it may concern.
+// barrier tells writers when the store has caught up with them. It hears of changes as the handlers do: they run after
+// the store has changed, so whatever it is told is already visible to readers. Where no handler joined the informer, it
+// becomes one with the first waiter, as most such kinds have none ever. An event costs one atomic load while nobody
+// waits, and otherwise touches only the waiters it may concern.
 type barrier struct {
 	informer *Informer
 	attach   sync.Once
@@ -58,7 +57,11 @@ func (i *Informer) Seen(w client.Write) bool {
 // function gives up waiting. wake must not block.
 func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
 	b := &i.barrier
-	b.attach.Do(func() { _, _ = i.shared.AddEventHandler(b) }) // fails where the informer has stopped: then all is seen
+	b.attach.Do(func() {
+		if !i.fanout.used() {
+			_, _ = i.shared.AddEventHandler(deliver(func(old, new client.Object, _ bool) { b.event(old, new) })) // fails where the informer has stopped: then all is seen
+		}
+	})
 	n := &waiter{write: w, version: parseVersion(w.ResourceVersion), wake: wake}
 	b.mu.Lock()
 	if b.byObject == nil {
@@ -100,8 +103,9 @@ func (b *barrier) finishLocked(n *waiter) bool {
 	return true
 }
 
-// event wakes the waiters that a change of these objects may satisfy.
-func (b *barrier) event(objs ...any) {
+// event wakes the waiters that a change of these objects may satisfy. Old and new differ in UID where a delete and a
+// create were folded into one change; either may be nil.
+func (b *barrier) event(old, new client.Object) {
 	if b.open.Load() == 0 {
 		return
 	}
@@ -114,10 +118,11 @@ func (b *barrier) event(objs ...any) {
 		}
 	}
 	var maybe []*waiter
-	for _, o := range objs {
-		if obj, ok := o.(client.Object); ok {
-			maybe = append(maybe, b.byObject[obj.GetUID()]...)
-		}
+	if new != nil {
+		maybe = append(maybe, b.byObject[new.GetUID()]...)
+	}
+	if old != nil && (new == nil || old.GetUID() != new.GetUID()) {
+		maybe = append(maybe, b.byObject[old.GetUID()]...)
 	}
 	maybe = append(maybe, b.byObject[""]...)
 	b.mu.Unlock()
@@ -129,21 +134,6 @@ func (b *barrier) event(objs ...any) {
 	for _, n := range ready {
 		n.wake()
 	}
-}
-
-// OnAdd implements toolscache.ResourceEventHandler.
-func (b *barrier) OnAdd(o any, _ bool) { b.event(o) }
-
-// OnUpdate implements toolscache.ResourceEventHandler. Old and new differ in UID where a delete and a create were
-// folded into one change.
-func (b *barrier) OnUpdate(old, new any) { b.event(old, new) }
-
-// OnDelete implements toolscache.ResourceEventHandler.
-func (b *barrier) OnDelete(o any) {
-	if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		o = t.Obj
-	}
-	b.event(o)
 }
 
 // version returns the latest resourceVersion that the store has reached, 0 before the first list.

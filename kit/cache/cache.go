@@ -246,6 +246,7 @@ func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, 
 func (c *Cache) run(i *Informer) {
 	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log))
 	i.stop = cancel
+	i.fanout.close()
 	c.running.Go(func() {
 		defer cancel()
 		i.shared.RunWithContext(ctx)

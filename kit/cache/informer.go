@@ -23,6 +23,7 @@ type Informer struct {
 	resource  schema.GroupVersionResource
 	namespace string // empty: all
 	shared    toolscache.SharedIndexInformer
+	fanout    fanout
 	barrier   barrier
 	stop      context.CancelFunc
 	failing   atomic.Pointer[failure]
@@ -41,8 +42,8 @@ type Handler func(old, new client.Object, listed bool)
 
 // Registration is a handler's place at an informer.
 type Registration struct {
-	informer *Informer
-	handle   toolscache.ResourceEventHandlerRegistration
+	handle toolscache.ResourceEventHandlerRegistration
+	remove func()
 }
 
 // Resource returns the resource that serves the kind.
@@ -131,32 +132,28 @@ func (i *Informer) List(namespace string) []client.Object {
 // Len returns the number of cached objects.
 func (i *Informer) Len() int { return len(i.shared.GetIndexer().ListKeys()) }
 
-// AddHandler calls h for every change, one after another. The caller guards h against panics.
+// AddHandler calls h for every change, one after another; handlers added before the start are called in turn from one
+// goroutine, so none may block. The caller guards h against panics.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
-	handle, err := i.shared.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(o any, listed bool) { h(nil, o.(client.Object), listed) },
-		UpdateFunc: func(old, new any) { h(old.(client.Object), new.(client.Object), false) },
-		DeleteFunc: func(o any) {
-			t, listed := o.(toolscache.DeletedFinalStateUnknown)
-			if listed {
-				o = t.Obj
-			}
-			if obj, ok := o.(client.Object); ok {
-				h(obj, nil, listed)
-			}
-		},
-	})
+	early, err := i.fanout.join(i.shared, i.barrier.event, &h)
+	switch {
+	case err != nil:
+		return nil, err
+	case early:
+		return &Registration{handle: i.fanout.handle, remove: func() { i.fanout.leave(&h) }}, nil
+	}
+	handle, err := i.shared.AddEventHandler(deliver(h))
 	if err != nil {
 		return nil, err
 	}
-	return &Registration{informer: i, handle: handle}, nil
+	return &Registration{handle: handle, remove: func() { _ = i.shared.RemoveEventHandler(handle) }}, nil
 }
 
 // HasSynced reports whether the handler has seen all objects of the first list.
 func (r *Registration) HasSynced() bool { return r.handle.HasSynced() }
 
 // Remove ends the calls to the handler. Those under way may still finish.
-func (r *Registration) Remove() { _ = r.informer.shared.RemoveEventHandler(r.handle) }
+func (r *Registration) Remove() { r.remove() }
 
 func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error {
 	if _, ok := i.shared.GetIndexer().GetIndexers()[name]; ok {
