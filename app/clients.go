@@ -134,6 +134,6 @@ func newRecorder(ctx context.Context, config *rest.Config, component string) (re
 	}
 	b := record.NewBroadcaster(record.WithContext(ctx))
 	b.StartStructuredLogging(3)
-	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.Events("")})
+	b.StartRecordingToSink(newGatheringSink(ctx, &typedcorev1.EventSinkImpl{Interface: core.Events("")}))
 	return newBoundedRecorder(b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})), nil
 }
