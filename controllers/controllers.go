@@ -5,6 +5,7 @@ import (
 	"orrery/controllers/deployment"
 	"orrery/controllers/endpointslice"
 	"orrery/controllers/garbagecollector"
+	"orrery/controllers/job"
 	"orrery/controllers/namespace"
 	"orrery/controllers/nodelifecycle"
 	"orrery/controllers/podgc"
@@ -27,6 +28,7 @@ func All(s *options.Shared) []kit.Descriptor {
 		deployment.Descriptor(),
 		endpointslice.Descriptor(),
 		garbagecollector.Descriptor(),
+		job.Descriptor(),
 		namespace.Descriptor(),
 		nodelifecycle.Descriptor(),
 		podgc.Descriptor(),

@@ -104,11 +104,11 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	}
 	call.del.DryRun = c.dry()
 	err = r.one(r.rest.Delete(), KeyOf(obj)).Body(&call.del).Do(ctx).Error()
-	if err != nil && !unknownOutcome(err) {
+	if err != nil && !unknownOutcome(err) && !isGone(err, obj) {
 		return err
 	}
 	if !c.dryRun {
-		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil})
+		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil && !isGone(err, obj)})
 	}
 	return err
 }
@@ -180,6 +180,9 @@ func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req
 	} else {
 		err = req.Do(ctx).Into(out)
 	}
+	if isGone(err, obj) && !c.dryRun {
+		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})
+	}
 	if c.dryRun || err != nil && !unknownOutcome(err) {
 		return err
 	}
@@ -190,6 +193,12 @@ func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req
 	}
 	note(ctx, w)
 	return err
+}
+
+// isGone reports whether the server has told the writer that the object which it knows is gone. A cache that shows it lags
+// behind, as it does after the writer's own delete. A server that does not know the kind says nothing of the object.
+func isGone(err error, obj Object) bool {
+	return apierrors.IsNotFound(err) && obj.GetUID() != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // unknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;

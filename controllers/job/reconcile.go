@@ -1,0 +1,157 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+const (
+	// podPeriod gathers the changes of pods that come close together.
+	podPeriod = 30 * time.Millisecond
+	// replacePeriod is how often a Job's pods are replaced at most.
+	replacePeriod = 250 * time.Millisecond
+	// statusPeriod is how often a status is written at most that brings nothing but new numbers.
+	statusPeriod = time.Second
+	// soon is for what is left over.
+	soon = time.Millisecond
+)
+
+// jobKind names Jobs in owner references.
+var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
+
+type reconciler struct {
+	jobs       cache.Store[*batchv1.Job]
+	pods       cache.Store[*corev1.Pod]
+	namespaces cache.Store[*corev1.Namespace]
+
+	bySelector   cache.Index[*batchv1.Job]
+	byController cache.Index[*corev1.Pod]
+	unsettled    cache.Index[*corev1.Pod]
+	orphans      cache.Index[*corev1.Pod]
+
+	control  podctl.Control
+	client   *client.Client
+	live     *client.Client
+	recorder record.EventRecorder
+	memory   *memory
+	metrics  metrics
+	log      klog.Logger
+
+	clearsStartTime bool // of a Job when it is suspended
+}
+
+// Reconcile brings a Job's pods and status closer to what the Job asks for.
+func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
+	job, ok := r.jobs.Get(key)
+	if !ok || finished(job) {
+		r.memory.forget(key)
+		return kit.Done, nil
+	}
+	log := klog.FromContext(ctx)
+	if by := externalManager(job); by != "" {
+		log.V(2).Info("Left alone: another controller looks after the job", "job", key, "controller", by)
+		return kit.Done, nil
+	}
+	if !knownMode(job) {
+		r.recorder.Event(job, corev1.EventTypeWarning, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
+		return kit.Done, nil
+	}
+	start := time.Now()
+	action, res, err := r.look(ctx, job)
+	r.metrics.looked(job, action, err, time.Since(start))
+	return res, err
+}
+
+// look is one reconcile of a Job that is this controller's to run. The action is what metrics tell of it.
+func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string, res kit.Result, err error) {
+	pods, complete, err := r.claim(ctx, job)
+	if err != nil || !complete {
+		return actionReconciling, kit.Done, err
+	}
+	rec := r.memory.recall(job)
+	v := survey(job, pods, time.Now())
+	e := endingOf(v)
+	p := planOf(v, e, r.history(rec, v))
+	if wait := pace(v, e, p, rec); wait > 0 {
+		return actionTracking, kit.After(wait), nil
+	}
+	rec.generation, rec.more = job.Generation, p.more
+	c, scaling := r.scale(ctx, v, p)
+	if !e.decided() && completes(v, c.active(v)) {
+		e = completed()
+	}
+	res, err = r.track(ctx, v, e, c, rec)
+	if scaling != nil {
+		err = errors.Join(fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling), err)
+	}
+	return actionOf(p, e), kit.Sooner(res, nextLook(v, e, p)), err
+}
+
+// history returns the failures of a Job, those that this look has found included.
+func (r *reconciler) history(rec *remembered, v *view) history {
+	if perIndex(v.job) {
+		return history{} // each index has its own
+	}
+	if !rec.seeded {
+		if v.job.Status.StartTime != nil {
+			rec.past = historyOf(v.job, r.pods.By(r.byController, string(v.job.UID)))
+		}
+		rec.seeded = true
+	}
+	return rec.past.with(v.newSucceeded, v.newFailed)
+}
+
+// pace returns how long a look has to wait, so that a Job whose pods change all the time costs few writes. What users
+// wait for waits for nothing: the start, the end, and every change that they make.
+func pace(v *view, e ending, p plan, rec *remembered) time.Duration {
+	since := v.now.Sub(rec.wrote)
+	switch {
+	case rec.wrote.IsZero(), rec.more, p.more, rec.generation != v.job.Generation, len(p.remove) > 0, v.job.DeletionTimestamp != nil,
+		!e.decided() && completes(v, len(v.active)), e.decided() && (!e.declared || v.terminating == 0), turns(v):
+		return 0
+	case len(p.create) > 0:
+		return replacePeriod - since
+	}
+	return statusPeriod - since
+}
+
+// turns reports whether the Job has been suspended or resumed and its status does not say so.
+func turns(v *view) bool {
+	return (isTrue(v.job, batchv1.JobSuspended) != nil) != suspended(v.job)
+}
+
+// nextLook asks for the next call that no change of the Job or a pod brings about.
+func nextLook(v *view, e ending, p plan) kit.Result {
+	next := kit.After(p.wait)
+	if p.more {
+		next = kit.After(soon)
+	}
+	if left, ok := deadline(v); ok && !e.decided() {
+		next = kit.Sooner(next, kit.After(max(left, soon)))
+	}
+	return next
+}
+
+func actionOf(p plan, e ending) string {
+	switch {
+	case e.decided() && !p.surplus:
+		return actionReconciling
+	case len(p.remove) > 0:
+		return actionDeleted
+	case len(p.create) > 0 || p.wait > 0:
+		return actionCreated
+	}
+	return actionTracking
+}

@@ -1,0 +1,77 @@
+package job
+
+import (
+	"maps"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/controllers/internal/index"
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+	"orrery/kit/cache"
+)
+
+// jobsBySelector files Jobs under a label that their selector requires, so that those that may want an orphan are found
+// from its labels.
+func jobsBySelector() cache.Index[*batchv1.Job] {
+	return cache.Index[*batchv1.Job]{Name: "selector", Keys: func(job *batchv1.Job) []string {
+		return index.SelectorKeys(job.Namespace, job.Spec.Selector)
+	}}
+}
+
+// urgent picks the changes of a Job that somebody has asked for.
+func urgent(old, job *batchv1.Job) bool {
+	return old == nil || job == nil || old.UID != job.UID || old.Generation != job.Generation ||
+		(old.DeletionTimestamp == nil) != (job.DeletionTimestamp == nil)
+}
+
+// statusOnly picks the others, which mostly are this controller's own.
+func statusOnly(old, job *batchv1.Job) bool { return !urgent(old, job) }
+
+// matters reports whether a change of a pod can change what its Job has to do or say.
+func matters(old, pod *corev1.Pod) bool {
+	if old == nil || pod == nil || old.UID != pod.UID {
+		return true
+	}
+	return (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) ||
+		podctl.Finished(old) != podctl.Finished(pod) ||
+		podctl.Ready(old) != podctl.Ready(pod) ||
+		restarts(old) != restarts(pod) ||
+		controllerOf(old) != controllerOf(pod) ||
+		!maps.Equal(old.Labels, pod.Labels)
+}
+
+// wantingOrphan returns the keys of all Jobs that may adopt a pod which has just become an orphan that they match.
+func (r *reconciler) wantingOrphan(old, pod *corev1.Pod) []kit.Key {
+	if pod == nil || pod.DeletionTimestamp != nil || controllerOf(pod) != "" || len(pod.Labels) == 0 {
+		return nil
+	}
+	if old != nil && old.UID == pod.UID && controllerOf(old) == "" && maps.Equal(old.Labels, pod.Labels) {
+		return nil
+	}
+	var keys []kit.Key
+	for _, value := range index.LabelKeys(pod.Namespace, pod.Labels) {
+		for _, job := range r.jobs.By(r.bySelector, value) {
+			selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
+			if err == nil && selector.Matches(labels.Set(pod.Labels)) {
+				keys = append(keys, kit.KeyOf(job))
+			}
+		}
+	}
+	if len(keys) > 1 {
+		r.log.V(2).Info("More than one job selects a pod; the first to adopt it gets it", "pod", kit.KeyOf(pod), "jobs", keys)
+	}
+	return keys
+}
+
+// controllerOf returns the UID of the pod's controlling owner, or "".
+func controllerOf(pod *corev1.Pod) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return ref.UID
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+// track accounts for finished pods and writes the status, in steps of which each can be the last of this process: the
+// status lists the pods, their finalizers go, and the status counts them.
+func (r *reconciler) track(ctx context.Context, v *view, e ending, c change, rec *remembered) (kit.Result, error) {
+	quiet := v.now.Sub(rec.wrote) >= statusPeriod
+	status, turned := statusOf(v, e, c, r.clearsStartTime)
+	t := take(v, e, c, &status)
+	over := len(t.free) == 0 && !t.more && finish(&status, e, v.now)
+	job, err := r.store(ctx, v.job, status, rec)
+	if err != nil {
+		return kit.Done, err
+	}
+	r.announce(job, turned)
+	rec.past = rec.past.with(t.succeeded, t.failed)
+	r.metrics.handled(t.actions)
+	if len(t.free) > 0 {
+		if err := r.untrackAll(ctx, t.free); err != nil {
+			return kit.Done, fmt.Errorf("free finished pods of job %s: %w", klog.KObj(job), err)
+		}
+		gone := uidsOf(t.free)
+		settle(&status, func(uid types.UID) bool { return gone[uid] })
+		over = !t.more && finish(&status, e, v.now)
+		if !over && (t.more || !quiet) {
+			// The next look counts them as well, and has more to say.
+			return r.again(t, rec), nil
+		}
+		if job, err = r.store(ctx, job, status, rec); err != nil {
+			return kit.Done, err
+		}
+	}
+	if over {
+		r.end(ctx, job, e)
+	}
+	return kit.Done, nil
+}
+
+// again asks for the look that counts what this one has freed.
+func (r *reconciler) again(t tally, rec *remembered) kit.Result {
+	if t.more {
+		rec.more = true
+		return kit.After(soon)
+	}
+	return kit.After(statusPeriod)
+}
+
+// store writes a status unless the Job has it, and returns the Job as stored.
+func (r *reconciler) store(ctx context.Context, job *batchv1.Job, status batchv1.JobStatus, rec *remembered) (*batchv1.Job, error) {
+	if sameStatus(&job.Status, &status) {
+		return job, nil
+	}
+	next := *job
+	next.Status = status
+	stored, err := client.UpdateStatus(ctx, r.client, &next, client.Brief)
+	if err != nil {
+		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), err)
+	}
+	klog.FromContext(ctx).V(4).Info("Updated status", "job", klog.KObj(job), "active", status.Active,
+		"succeeded", status.Succeeded, "failed", status.Failed, "uncounted", uncounted(&status))
+	r.metrics.counted(job, &job.Status, &status)
+	rec.wrote = time.Now()
+	next.ResourceVersion = stored.ResourceVersion
+	return &next, nil
+}
+
+// announce publishes that the Job has been suspended or resumed.
+func (r *reconciler) announce(job *batchv1.Job, turned string) {
+	switch turned {
+	case reasonSuspended:
+		r.recorder.Event(job, corev1.EventTypeNormal, turned, "Job suspended")
+	case reasonResumed:
+		r.recorder.Event(job, corev1.EventTypeNormal, turned, "Job resumed")
+	}
+}
+
+// end publishes how the Job has ended.
+func (r *reconciler) end(ctx context.Context, job *batchv1.Job, e ending) {
+	klog.FromContext(ctx).V(2).Info("Job finished", "job", klog.KObj(job), "condition", e.kind, "reason", e.reason)
+	r.metrics.ended(job, e)
+	r.memory.forget(kit.KeyOf(job))
+	if e.kind == batchv1.JobFailed {
+		r.recorder.Event(job, corev1.EventTypeWarning, e.reason, e.message)
+		return
+	}
+	if n := job.Spec.Completions; n != nil && job.Status.Succeeded > *n {
+		r.recorder.Event(job, corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods running after completion count reached")
+	}
+	r.recorder.Event(job, corev1.EventTypeNormal, "Completed", "Job completed")
+}
+
+func (r *reconciler) untrackAll(ctx context.Context, pods []*corev1.Pod) error {
+	return eachPod(ctx, pods, func(ctx context.Context, i int) error { return r.untrack(ctx, pods[i]) })
+}
+
+// untrack takes the finalizer off a pod. A pod that is gone has lost it.
+func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod) error {
+	if !tracked(pod) {
+		return nil
+	}
+	p, err := untrackPatch(pod.UID)
+	if err != nil {
+		return err
+	}
+	_, err = client.PatchObject(ctx, r.client, pod, p, client.Brief)
+	if err = client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("remove finalizer of pod %s: %w", klog.KObj(pod), err)
+	}
+	return nil
+}
+
+// untrackPatch holds the pod's UID, so that a successor of the same name is never hit.
+func untrackPatch(uid types.UID) (client.Patch, error) {
+	var p struct {
+		Metadata struct {
+			UID        types.UID `json:"uid"`
+			Finalizers []string  `json:"$deleteFromPrimitiveList/finalizers"`
+		} `json:"metadata"`
+	}
+	p.Metadata.UID = uid
+	p.Metadata.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	data, err := json.Marshal(p)
+	return client.StrategicPatch(data), err
+}
+
+func uidsOf(pods []*corev1.Pod) map[types.UID]bool {
+	out := make(map[types.UID]bool, len(pods))
+	for _, pod := range pods {
+		out[pod.UID] = true
+	}
+	return out
+}
