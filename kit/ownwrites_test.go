@@ -264,3 +264,55 @@ func TestACreateThatIsDeletedAtOnceIsSeenGone(t *testing.T) {
 		}
 	})
 }
+
+// A refusal because the object is gone tells as much as a write: the cache that still shows it is behind.
+func TestAnObjectThatTheServerHasNotIsWaitedOut(t *testing.T) {
+	for name, write := range map[string]func(context.Context, *client.Client, *corev1.ConfigMap) error{
+		"patch": func(ctx context.Context, c *client.Client, cm *corev1.ConfigMap) error {
+			_, err := client.PatchObject(ctx, c, cm, client.MergePatch([]byte(`{"data":{"a":"b"}}`)))
+			return err
+		},
+		"update": func(ctx context.Context, c *client.Client, cm *corev1.ConfigMap) error {
+			_, err := client.Update(ctx, c, cm)
+			return err
+		},
+		"delete": func(ctx context.Context, c *client.Client, cm *corev1.ConfigMap) error {
+			return client.Delete(ctx, c, cm, client.IfUID(cm.UID))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				cm := settings("a")
+				api := kittest.New(t, cm)
+				trigger := kit.NewTrigger[kit.Key]()
+				var shown calls[bool]
+				api.Run(t, func(cc kit.ControllerContext) (bool, error) {
+					store := kit.Store[corev1.ConfigMap](cc)
+					return true, kit.NewController(cc, kit.Func[kit.Key](func(ctx context.Context, key kit.Key) (kit.Result, error) {
+						cached, ok := store.Get(key)
+						shown.add(ok)
+						if !ok {
+							return kit.Done, nil
+						}
+						return kit.Done, client.IgnoreNotFound(write(ctx, cc.Client, cached))
+					})).Watch(trigger.Source()).Complete()
+				})
+				api.Settle()
+				api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("ConfigMap"), true)
+				api.Remove(t, cm)
+				for range 3 {
+					trigger.Add(kit.KeyOf(cm))
+					api.Pass(2 * time.Second)
+				}
+				if got := shown.keys(); !slices.Equal(got, []bool{true}) {
+					t.Errorf("with the old cache the object was there %v, want one look", got)
+				}
+				api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("ConfigMap"), false)
+				api.Pass(2 * time.Second)
+				if got := shown.keys(); !slices.Equal(got, []bool{true, false}) {
+					t.Errorf("then it was there %v, want one more look", got)
+				}
+			})
+		})
+	}
+}

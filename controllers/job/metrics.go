@@ -167,7 +167,8 @@ func (m metrics) ended(job *batchv1.Job, e ending) {
 	m.finished.WithLabelValues(mode(job), result, e.reason).Inc()
 }
 
-func (m metrics) creations(v *view, done, lost int) {
+// creations tells of the pods made and of the attempts that failed.
+func (m metrics) creations(v *view, made, lost int) {
 	reason := createNew
 	switch {
 	case v.failed > 0 && replacesFailedOnly(v.job):
@@ -175,6 +176,6 @@ func (m metrics) creations(v *view, done, lost int) {
 	case v.failed > 0 || v.terminating > 0:
 		reason = createReplacing
 	}
-	m.created.WithLabelValues(reason, succeeded).Add(float64(done))
+	m.created.WithLabelValues(reason, succeeded).Add(float64(made))
 	m.created.WithLabelValues(reason, failed).Add(float64(lost))
 }

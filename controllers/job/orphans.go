@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,8 @@ func (r *reconciler) reconcileStray(ctx context.Context, s stray) (kit.Result, e
 // counted and no longer matches. Pods of another controller's Jobs are that controller's.
 func (r *reconciler) release(ctx context.Context, pod *corev1.Pod) error {
 	if r.abandoned(pod) {
-		return r.untrack(ctx, pod)
+		// A Job that adopts the pod meanwhile wants it with the finalizer: the version has to be the one that was judged.
+		return r.untrack(ctx, pod, pod.ResourceVersion)
 	}
 	job := r.jobOf(pod)
 	if job == nil || finished(job) || externalManager(job) != "" || job.DeletionTimestamp != nil || tracked(pod) || !podctl.Finished(pod) {
@@ -87,17 +89,22 @@ func (r *reconciler) release(ctx context.Context, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(err)
 }
 
-// abandoned reports whether a pod has no controller, or one that is a Job which is over or gone.
+// abandoned reports whether a pod has no controller and will get none, or one that is a Job which is over or gone.
 func (r *reconciler) abandoned(pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
-		return true
+		return !slices.ContainsFunc(r.matching(pod), func(job *batchv1.Job) bool { return adopts(job, pod) })
 	}
 	if ref.Kind != jobKind.Kind || ref.APIVersion != jobKind.GroupVersion().String() {
 		return false
 	}
 	job := r.jobOf(pod)
 	return job == nil || externalManager(job) == "" && finished(job)
+}
+
+// adopts reports whether a Job that selects an orphan will take it.
+func adopts(job *batchv1.Job, pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && job.DeletionTimestamp == nil && !finished(job) && externalManager(job) == ""
 }
 
 // jobOf returns the Job that controls a pod, or nil.

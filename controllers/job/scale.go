@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 
@@ -59,7 +58,7 @@ func (r *reconciler) remove(ctx context.Context, v *view, p plan) (change, error
 	err := eachPod(ctx, p.remove, func(ctx context.Context, i int) error {
 		pod := p.remove[i]
 		if p.surplus {
-			if err := r.untrack(ctx, pod); err != nil {
+			if err := r.untrack(ctx, pod, ""); err != nil {
 				return err
 			}
 		}
@@ -105,27 +104,17 @@ func (r *reconciler) create(ctx context.Context, v *view, indexes []int) (change
 	if indexed(v.job) {
 		tellIndex(&model.Spec)
 	}
-	var going atomic.Bool
-	var made, lost atomic.Int32
-	_, err := kit.SlowStart(ctx, len(indexes), func(ctx context.Context, i int) error {
-		if going.Load() {
-			return nil
-		}
-		_, err := r.control.Create(ctx, v.job, podFor(v, model, indexes[i]))
-		switch {
-		case podctl.NamespaceGoing(err):
-			going.Store(true)
-			return nil
-		case err != nil:
-			lost.Add(1)
-			return fmt.Errorf("create pod of job %s: %w", klog.KObj(v.job), err)
-		}
-		made.Add(1)
-		return nil
+	var tried atomic.Int32
+	made, err := r.control.CreateCounting(ctx, v.job, len(indexes), func(i int) *corev1.Pod {
+		tried.Add(1)
+		return podFor(v, model, indexes[i])
 	})
-	c := change{created: int(made.Load())}
-	r.metrics.creations(v, c.created, int(lost.Load()))
-	return c, err
+	lost := 0
+	if err != nil {
+		lost = int(tried.Load()) - made
+	}
+	r.metrics.creations(v, made, lost)
+	return change{created: made}, err
 }
 
 // podFor returns the pod of an index. It shares the model's spec, which is only read.

@@ -6,7 +6,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/internal/index"
@@ -19,9 +18,11 @@ import (
 // from its labels.
 func jobsBySelector() cache.Index[*batchv1.Job] {
 	return cache.Index[*batchv1.Job]{Name: "selector", Keys: func(job *batchv1.Job) []string {
-		return index.SelectorKeys(job.Namespace, job.Spec.Selector)
+		return index.SelectorKeys(job.Namespace, selectorOf(job))
 	}}
 }
+
+func selectorOf(job *batchv1.Job) *metav1.LabelSelector { return job.Spec.Selector }
 
 // urgent picks the changes of a Job that somebody has asked for.
 func urgent(old, job *batchv1.Job) bool {
@@ -54,18 +55,18 @@ func (r *reconciler) wantingOrphan(old, pod *corev1.Pod) []kit.Key {
 		return nil
 	}
 	var keys []kit.Key
-	for _, value := range index.LabelKeys(pod.Namespace, pod.Labels) {
-		for _, job := range r.jobs.By(r.bySelector, value) {
-			selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
-			if err == nil && selector.Matches(labels.Set(pod.Labels)) {
-				keys = append(keys, kit.KeyOf(job))
-			}
-		}
+	for _, job := range r.matching(pod) {
+		keys = append(keys, kit.KeyOf(job))
 	}
 	if len(keys) > 1 {
 		r.log.V(2).Info("More than one job selects a pod; the first to adopt it gets it", "pod", kit.KeyOf(pod), "jobs", keys)
 	}
 	return keys
+}
+
+// matching returns the Jobs whose selectors match a pod.
+func (r *reconciler) matching(pod *corev1.Pod) []*batchv1.Job {
+	return index.Matching(r.jobs, r.bySelector, selectorOf, pod.Namespace, pod.Labels)
 }
 
 // controllerOf returns the UID of the pod's controlling owner, or "".

@@ -104,15 +104,16 @@ func (r *reconciler) end(ctx context.Context, job *batchv1.Job, e ending) {
 }
 
 func (r *reconciler) untrackAll(ctx context.Context, pods []*corev1.Pod) error {
-	return eachPod(ctx, pods, func(ctx context.Context, i int) error { return r.untrack(ctx, pods[i]) })
+	return eachPod(ctx, pods, func(ctx context.Context, i int) error { return r.untrack(ctx, pods[i], "") })
 }
 
-// untrack takes the finalizer off a pod. A pod that is gone has lost it.
-func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod) error {
+// untrack takes the finalizer off a pod; version is the one that it must have, or "" for any. A pod that is gone has lost
+// it.
+func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod, version string) error {
 	if !tracked(pod) {
 		return nil
 	}
-	p, err := untrackPatch(pod.UID)
+	p, err := untrackPatch(pod.UID, version)
 	if err != nil {
 		return err
 	}
@@ -124,14 +125,15 @@ func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // untrackPatch holds the pod's UID, so that a successor of the same name is never hit.
-func untrackPatch(uid types.UID) (client.Patch, error) {
+func untrackPatch(uid types.UID, version string) (client.Patch, error) {
 	var p struct {
 		Metadata struct {
 			UID        types.UID `json:"uid"`
+			Version    string    `json:"resourceVersion,omitempty"`
 			Finalizers []string  `json:"$deleteFromPrimitiveList/finalizers"`
 		} `json:"metadata"`
 	}
-	p.Metadata.UID = uid
+	p.Metadata.UID, p.Metadata.Version = uid, version
 	p.Metadata.Finalizers = []string{batchv1.JobTrackingFinalizer}
 	data, err := json.Marshal(p)
 	return client.StrategicPatch(data), err

@@ -21,7 +21,14 @@ const deletesAtOnce = 64
 // as the encoder marks what it sends with the kind for a moment. A namespace that is going away ends it without an
 // error, as no retry could help. The error is the first of the server's, as it is.
 func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) error {
+	_, err := c.CreateCounting(ctx, owner, n, pod)
+	return err
+}
+
+// CreateCounting is CreateMany for owners that tell how many pods they have: it returns the number of those made.
+func (c Control) CreateCounting(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) (made int, err error) {
 	var going atomic.Bool
+	var count atomic.Int32
 	done, err := kit.SlowStart(ctx, n, func(ctx context.Context, i int) error {
 		if going.Load() {
 			return nil
@@ -31,13 +38,16 @@ func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod
 			going.Store(true)
 			return nil
 		}
+		if err == nil {
+			count.Add(1)
+		}
 		return err
 	})
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Slow-start failure: the rest of the pods has to wait",
 			"object", klog.KObj(owner), "created", done, "skipped", n-done)
 	}
-	return err
+	return int(count.Load()), err
 }
 
 // DeleteMany deletes pods of an owner. One that is gone already is as good as deleted. The error is the first of the
