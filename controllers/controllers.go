@@ -8,6 +8,7 @@ import (
 	"orrery/controllers/job"
 	"orrery/controllers/namespace"
 	"orrery/controllers/nodelifecycle"
+	"orrery/controllers/nodepool"
 	"orrery/controllers/podgc"
 	"orrery/controllers/replicaset"
 	"orrery/controllers/replicationcontroller"
@@ -31,6 +32,7 @@ func All(s *options.Shared) []kit.Descriptor {
 		job.Descriptor(),
 		namespace.Descriptor(),
 		nodelifecycle.Descriptor(),
+		nodepool.Descriptor(),
 		podgc.Descriptor(),
 		replicaset.Descriptor(),
 		replicationcontroller.Descriptor(),

@@ -1,0 +1,169 @@
+package nodepool
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"orrery/api/nodes/v1alpha1"
+	"orrery/controllers/nodepool/merge"
+)
+
+const (
+	// listed is how many nodes a status names at most, and lines how many changes of each.
+	listed = 20
+	lines  = 32
+)
+
+// census is what there is to say about the nodes of a pool.
+type census struct {
+	nodes, ready, updated, conflicted, failed int
+	capacity, allocatable                     v1alpha1.ResourceList
+	problems                                  []v1alpha1.ProblemNode // of the failed first, then of the conflicted; by name
+	plan                                      []v1alpha1.PlannedNode
+	pending                                   int // nodes that the plan is about, those it does not list too
+	candidates                                []candidate
+	malformed                                 bool // at least one record cannot be read
+}
+
+// count looks at all members of a pool. What is counted is where they stand by what the pool asks, whether or not it may
+// act: a paused or audited pool is counted as if it did.
+func (r *reconciler) count(k *known, pools []*merge.Pool, now time.Time) census {
+	asked := slices.Clone(pools)
+	for i, p := range asked {
+		if p.UID == k.pool.UID && k.problem == nil {
+			asked[i] = p.Enforcing()
+		}
+	}
+	members := slices.DeleteFunc(r.nodes.List(""), func(n *corev1.Node) bool { return !k.pool.Matches(n.Labels) })
+	slices.SortFunc(members, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	c := census{capacity: v1alpha1.ResourceList{}, allocatable: v1alpha1.ResourceList{}}
+	for _, node := range members {
+		c.nodes++
+		if ready, _ := readiness(node); ready {
+			c.ready++
+		}
+		add(c.capacity, node.Status.Capacity)
+		add(c.allocatable, node.Status.Allocatable)
+		r.countNode(&c, k, node, asked, now)
+	}
+	slices.SortStableFunc(c.problems, func(a, b v1alpha1.ProblemNode) int { return severity(b.Reason) - severity(a.Reason) })
+	c.problems = c.problems[:min(len(c.problems), listed)]
+	c.plan = c.plan[:min(len(c.plan), listed)]
+	return c
+}
+
+// Reasons of problem nodes.
+const (
+	reasonConflict  = "Conflict"
+	reasonFlapping  = "Flapping"
+	reasonFailed    = "WriteFailed"
+	reasonMalformed = "MalformedRecord"
+)
+
+func severity(reason string) int {
+	if reason == reasonFailed || reason == reasonMalformed {
+		return 1
+	}
+	return 0
+}
+
+// countNode counts what a pool has and lacks on one member.
+func (r *reconciler) countNode(c *census, k *known, node *corev1.Node, pools []*merge.Pool, now time.Time) {
+	problem := func(reason, message string) {
+		c.problems = append(c.problems, v1alpha1.ProblemNode{Name: node.Name, Reason: reason, Message: message})
+	}
+	v, err := r.judge(node, pools, now)
+	if err != nil {
+		c.failed++
+		c.malformed = true
+		problem(reasonMalformed, "annotation "+v1alpha1.RecordAnnotation+": "+err.Error()+"; nothing is changed on this node until it is mended or removed")
+		return
+	}
+	if what := r.ledger.trouble(node.Name); what != "" {
+		c.failed++
+		problem(reasonFailed, what)
+	} else if reason, message := conflictsOf(&v.full, k); reason != "" {
+		problem(reason, message)
+	}
+	if slices.ContainsFunc(v.full.Conflicts, func(f merge.Conflict) bool { return f.Pool == k.pool.UID }) {
+		c.conflicted++
+	}
+	changes := v.full.Of(k.pool.UID)
+	if len(changes) == 0 && !flapping(&v.full, k) {
+		c.updated++
+	}
+	if k.pool.Audit && len(changes) > 0 {
+		c.pending++
+		c.plan = append(c.plan, v1alpha1.PlannedNode{Name: node.Name, Changes: texts(changes[:min(len(changes), lines)])})
+	}
+	if !k.pool.Audit && !k.pool.Paused {
+		c.candidates = append(c.candidates, r.candidate(k, node, &v, now))
+	}
+}
+
+// candidate is a member as the rollout sees it.
+func (r *reconciler) candidate(k *known, node *corev1.Node, v *verdict, now time.Time) candidate {
+	c := candidate{name: node.Name, granted: r.permits.has(k.pool, node.Name)}
+	if !fresh(node, &v.rec, now) {
+		c.need = needOf(&v.full, k.pool.UID)
+	}
+	own := v.rec.Find(k.pool.UID)
+	if own == nil || own.Hash != k.pool.Hash || own.At.IsZero() {
+		return c
+	}
+	c.until = own.At.Add(time.Duration(k.pool.Rollout.IntervalSeconds) * time.Second)
+	ready, since := readiness(node)
+	c.broken = !ready && since.After(own.At)
+	return c
+}
+
+// conflictsOf says which keys of a pool are left to others on a node.
+func conflictsOf(out *merge.Outcome, k *known) (reason, message string) {
+	var parts []string
+	for _, f := range out.Conflicts {
+		if f.Pool != k.pool.UID {
+			continue
+		}
+		if reason == "" || f.Reason == merge.Flapping {
+			reason = reasonConflict
+			if f.Reason == merge.Flapping {
+				reason = reasonFlapping
+			}
+		}
+		parts = append(parts, f.Key.String()+": "+string(f.Reason))
+	}
+	const most = 8
+	if over := len(parts) - most; over > 0 {
+		parts = append(parts[:most], "and more")
+	}
+	return reason, strings.Join(parts, "; ")
+}
+
+func flapping(out *merge.Outcome, k *known) bool {
+	return slices.ContainsFunc(out.Conflicts, func(f merge.Conflict) bool { return f.Pool == k.pool.UID && f.Reason == merge.Flapping })
+}
+
+// readiness reports whether a node is ready, and since when it is so or not.
+func readiness(node *corev1.Node) (ready bool, since time.Time) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	return false, since
+}
+
+func add(sum v1alpha1.ResourceList, more corev1.ResourceList) {
+	for name, q := range more {
+		total, ok := sum[string(name)]
+		if !ok {
+			total = resource.Quantity{Format: q.Format}
+		}
+		total.Add(q)
+		sum[string(name)] = total
+	}
+}

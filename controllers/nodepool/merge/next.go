@@ -1,0 +1,306 @@
+package merge
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/controllers/nodepool/record"
+)
+
+// longestKept is the length up to which a value of somebody else is remembered.
+const longestKept = 4096
+
+// Input is what an outcome depends on, beside the node's state and record.
+type Input struct {
+	// Node is the UID of the node.
+	Node types.UID
+	// Pools are all that there are, those being deleted too, by precedence.
+	Pools []*Pool
+	// Gone reports that a pool, which a record names and Pools does not hold, is known to be gone for good.
+	Gone func(types.UID) bool
+	// Waiting reports that a pool may set nothing new on this node yet; nil is no pool.
+	Waiting func(types.UID) bool
+	// HeldOff reports that a key is left alone for a while, as others change it again and again; nil is no key.
+	HeldOff func(record.Key) bool
+	// Startup is the taint that goes when the node has what its pools ask for; nil if there is none.
+	Startup *corev1.Taint
+	// Now is noted in the record, to the second.
+	Now time.Time
+}
+
+// claim is the pool that has the say over a key, and the value that it asks for. A held key stays as it is.
+type claim struct {
+	pool  *Pool
+	value string
+	held  bool
+}
+
+// run is one merge under way.
+type run struct {
+	Input
+	out    Outcome
+	joined map[types.UID]bool // pools that the node has joined before
+	member map[types.UID]bool // pools that the node belongs to and that act on it now
+	claims map[record.Key]claim
+	waits  bool // a pool that the node belongs to waits for its turn
+	paused bool // a pool that the node belongs to is paused
+}
+
+// Next returns what a node has to become. Membership is a matter of the labels that the node has now, not of those that
+// it is about to get. The record is not changed.
+func Next(state record.State, rec record.Record, in Input) Outcome {
+	r := &run{Input: in, joined: map[types.UID]bool{}, member: map[types.UID]bool{}, claims: map[record.Key]claim{}}
+	labels := state.Labels
+	r.out.State, r.out.Record = state.Shared(), rec.Clone()
+	r.remember()
+	r.retain()
+	r.claim(labels)
+	for _, k := range r.keys() {
+		r.settle(k)
+	}
+	r.join()
+	r.start()
+	r.out.Record.Prune()
+	r.out.Noted = !r.out.Record.Equal(rec)
+	slices.SortFunc(r.out.Changes, func(a, b Change) int { return record.Compare(a.Key, b.Key) })
+	slices.SortFunc(r.out.Conflicts, func(a, b Conflict) int { return cmp.Or(record.Compare(a.Key, b.Key), cmp.Compare(a.Pool, b.Pool)) })
+	return r.out
+}
+
+// remember finds out what the node has joined. One that was made again with an old record has joined nothing.
+func (r *run) remember() {
+	again := r.out.Record.Node != r.Node
+	r.out.Record.Node = r.Node
+	for i := range r.out.Record.Pools {
+		p := &r.out.Record.Pools[i]
+		p.Joined = p.Joined && !again
+		r.joined[p.UID] = !again
+	}
+}
+
+// retain lets go of what pools leave behind: their keys are anybody's from then on.
+func (r *run) retain() {
+	for _, p := range r.Pools {
+		if p.Deleting && p.Retain {
+			r.out.Record.Forget(p.UID)
+		}
+	}
+}
+
+// claim finds the pool that has the say over each key.
+func (r *run) claim(labels map[string]string) {
+	for _, p := range r.Pools {
+		matches := p.Matches(labels)
+		waiting := matches && !p.frozen() && r.Waiting != nil && r.Waiting(p.UID)
+		r.waits = r.waits || waiting
+		r.paused = r.paused || matches && p.Paused
+		switch {
+		case p.Deleting:
+		case p.frozen() || waiting:
+			r.hold(p)
+		case matches:
+			r.member[p.UID] = true
+			for k, v := range p.Values {
+				r.ask(p, k, v)
+			}
+		}
+	}
+}
+
+// hold keeps what a pool owns as it is. One that waits for its turn gives up what it asks for no longer.
+func (r *run) hold(p *Pool) {
+	own := r.out.Record.Find(p.UID)
+	if own == nil {
+		return
+	}
+	for k := range own.Keys {
+		if _, asked := p.Values[k]; asked || p.frozen() {
+			if _, taken := r.claims[k]; !taken {
+				r.claims[k] = claim{pool: p, held: true}
+			}
+		}
+	}
+}
+
+func (r *run) ask(p *Pool, k record.Key, v string) {
+	first, taken := r.claims[k]
+	switch {
+	case !taken:
+		r.claims[k] = claim{pool: p, value: v}
+	case !first.held && first.value != v && first.pool.Priority == p.Priority:
+		r.conflict(p.UID, k, Tie)
+	}
+}
+
+func (r *run) conflict(pool types.UID, k record.Key, why ConflictReason) {
+	r.out.Conflicts = append(r.out.Conflicts, Conflict{Pool: pool, Key: k, Reason: why})
+}
+
+// keys returns every key that is owned or claimed, sorted.
+func (r *run) keys() []record.Key {
+	all := map[record.Key]bool{}
+	for k := range r.claims {
+		all[k] = true
+	}
+	for _, p := range r.out.Record.Pools {
+		for k := range p.Keys {
+			all[k] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), record.Compare)
+}
+
+// settle brings one key to where it belongs.
+func (r *run) settle(k record.Key) {
+	owner := r.out.Record.Owner(k)
+	c, claimed := r.claims[k]
+	switch {
+	case claimed && c.held, owner != nil && r.keeps(owner, claimed):
+	case claimed:
+		if owner != nil && c.pool.Skip && owner.Keys[k].Was != nil && owner.Keys[k].Was.Text != c.value {
+			r.release(k, owner) // it is somebody else's, and the pool leaves such keys alone
+			owner = nil
+		}
+		if owner != nil || !r.skips(k, c) {
+			r.take(k, c, owner)
+		}
+	default:
+		r.release(k, owner)
+	}
+}
+
+// keeps reports whether the owner of a key keeps it for now: a pool of which it is not known whether it is gone, or one
+// that the node leaves while the pool that it moves to has to wait, so that there is no gap between the two.
+func (r *run) keeps(owner *record.Pool, claimed bool) bool {
+	i := slices.IndexFunc(r.Pools, func(p *Pool) bool { return p.UID == owner.UID })
+	switch {
+	case i < 0:
+		return !r.Gone(owner.UID)
+	case r.Pools[i].Deleting || claimed || r.member[owner.UID]:
+		return false
+	}
+	return r.waits && !r.Pools[i].frozen() && !(r.Waiting != nil && r.Waiting(owner.UID))
+}
+
+// skips reports whether a pool leaves a key, which no pool owns, to whoever set it.
+func (r *run) skips(k record.Key, c claim) bool {
+	now, has := r.out.State.Get(k)
+	if !c.pool.Skip || !has {
+		return false
+	}
+	if now.Text != c.value {
+		r.conflict(c.pool.UID, k, Foreign)
+	}
+	return true
+}
+
+// take gives a key to the pool that has the say over it.
+func (r *run) take(k record.Key, c claim, owner *record.Pool) {
+	now, has := r.out.State.Get(k)
+	var was *record.Value
+	why := Asked
+	switch {
+	case owner != nil:
+		e := owner.Keys[k]
+		was = e.Was
+		if !has || !e.Holds(now.Text) {
+			if r.HeldOff != nil && r.HeldOff(k) {
+				r.conflict(c.pool.UID, k, Flapping)
+				return
+			}
+			if !has || now.Text != c.value {
+				r.out.Drifted = append(r.out.Drifted, k)
+			}
+		}
+		if owner.UID == c.pool.UID && e.Holds(c.value) {
+			why = Drift
+		}
+		delete(owner.Keys, k)
+	case has && len(now.Text) > longestKept:
+		r.conflict(c.pool.UID, k, TooLong)
+		return
+	case has:
+		was = &now
+	}
+	own := r.out.Record.Open(c.pool.Name, c.pool.UID)
+	if !record.Take(&r.out.State, own, k, c.value, was) {
+		return
+	}
+	r.change(c.pool.UID, k, now, has, why)
+	if why == Asked {
+		r.note(c.pool)
+	}
+}
+
+// release gives up a key that no pool asks for.
+func (r *run) release(k record.Key, owner *record.Pool) {
+	if r.staysFrom(owner.UID, k) {
+		delete(owner.Keys, k)
+		return
+	}
+	uid := owner.UID
+	now, has := r.out.State.Get(k)
+	if record.Release(&r.out.State, owner, k) {
+		r.change(uid, k, now, has, GivenUp)
+	}
+}
+
+// staysFrom reports whether a taint is one that its pool has made one of those that are added once: it is then no longer
+// the pool's, and is not removed.
+func (r *run) staysFrom(uid types.UID, k record.Key) bool {
+	return k.Kind == record.Taint && r.member[uid] && slices.ContainsFunc(r.Pools, func(p *Pool) bool {
+		return p.UID == uid && slices.ContainsFunc(p.OnJoin, func(t corev1.Taint) bool { return record.TaintKey(t) == k })
+	})
+}
+
+// join adds the taints that a node gets once, when it becomes a member.
+func (r *run) join() {
+	for _, p := range r.Pools {
+		if len(p.OnJoin) == 0 || !r.member[p.UID] || r.joined[p.UID] {
+			continue
+		}
+		for _, t := range p.OnJoin {
+			k := record.TaintKey(t)
+			if _, has := r.out.State.Get(k); !has {
+				r.out.State.Set(k, record.Value{Text: t.Value})
+				r.change(p.UID, k, record.Value{}, false, Asked)
+			}
+		}
+		r.out.Record.Open(p.Name, p.UID).Joined = true
+		r.note(p)
+	}
+}
+
+// start removes the start-up taint once no pool of the node has to be waited for.
+func (r *run) start() {
+	if r.Startup == nil || r.waits || r.paused {
+		return
+	}
+	k := record.TaintKey(*r.Startup)
+	if now, has := r.out.State.Get(k); has {
+		r.out.State.Delete(k)
+		r.change("", k, now, true, Started)
+	}
+}
+
+// note remembers when a pool last changed the node.
+func (r *run) note(p *Pool) {
+	own := r.out.Record.Open(p.Name, p.UID)
+	own.Hash, own.At = p.Hash, r.Now.UTC().Truncate(time.Second)
+}
+
+func (r *run) change(pool types.UID, k record.Key, was record.Value, had bool, why Why) {
+	c := Change{Pool: pool, Key: k, Why: why}
+	if had {
+		c.From = &was.Text
+	}
+	if now, has := r.out.State.Get(k); has {
+		c.To = &now.Text
+	}
+	r.out.Changes = append(r.out.Changes, c)
+}

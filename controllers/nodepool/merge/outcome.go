@@ -1,0 +1,92 @@
+package merge
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/controllers/nodepool/record"
+)
+
+// Outcome is what a node has to become, and why.
+type Outcome struct {
+	State  record.State
+	Record record.Record
+	// Changes are the differences to the node, sorted by key.
+	Changes []Change
+	// Drifted are keys that were changed by others and are set again.
+	Drifted []record.Key
+	// Conflicts are keys that pools ask for and do not get.
+	Conflicts []Conflict
+	// Noted says that the record changes although no key does.
+	Noted bool
+}
+
+// Why a key changes.
+type Why int
+
+// The reasons. Only the first is bounded by a rollout.
+const (
+	Asked   Why = iota // a pool asks for it
+	Drift              // somebody changed what a pool had set
+	GivenUp            // no pool asks for it any more
+	Started            // the start-up taint of a node that has joined
+)
+
+// Change is one key of a node that changes.
+type Change struct {
+	// Pool asks for the key, or gives it up; empty for the start-up taint.
+	Pool types.UID
+	Key  record.Key
+	// From and To are its values; nil where there is none.
+	From, To *string
+	Why      Why
+}
+
+// String returns the change as a plan shows it.
+func (c Change) String() string {
+	switch {
+	case c.To == nil:
+		return "remove " + c.Key.String()
+	case c.From == nil:
+		return fmt.Sprintf("add %s with value %q", c.Key, *c.To)
+	}
+	return fmt.Sprintf("change %s from %q to %q", c.Key, *c.From, *c.To)
+}
+
+// Evicts reports whether the change drives pods off the node.
+func (c Change) Evicts() bool {
+	return c.From == nil && c.To != nil && c.Key.Kind == record.Taint && c.Key.Effect == corev1.TaintEffectNoExecute
+}
+
+// ConflictReason says why a pool does not get a key.
+type ConflictReason string
+
+// The reasons of conflicts.
+const (
+	// Foreign keys have a value of somebody else, which the pool leaves alone.
+	Foreign ConflictReason = "somebody else has set it"
+	// TooLong values cannot be remembered, so that they are not taken.
+	TooLong ConflictReason = "its present value is too long to be remembered"
+	// Tie is between pools of the same priority that ask for different values.
+	Tie ConflictReason = "another pool of the same priority sets it to another value"
+	// Flapping keys are changed by others again and again, and are left alone for a while.
+	Flapping ConflictReason = "somebody else changes it again and again"
+)
+
+// Conflict is a key that a pool asks for and does not get.
+type Conflict struct {
+	Pool   types.UID
+	Key    record.Key
+	Reason ConflictReason
+}
+
+// Same reports whether the node is as it has to be, record included.
+func (o *Outcome) Same() bool { return len(o.Changes) == 0 && !o.Noted }
+
+// Of returns the changes of one pool.
+func (o *Outcome) Of(pool types.UID) []Change {
+	return slices.DeleteFunc(slices.Clone(o.Changes), func(c Change) bool { return c.Pool != pool })
+}

@@ -1,0 +1,162 @@
+package nodepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"orrery/api/nodes/v1alpha1"
+	"orrery/controllers/nodepool/merge"
+	noderecord "orrery/controllers/nodepool/record"
+	"orrery/kit"
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+type reconciler struct {
+	client   *client.Client
+	live     *client.Client
+	recorder record.EventRecorder
+	metrics  metrics
+	nodes    cache.Store[*corev1.Node]
+	classes  cache.Store[*nodev1.RuntimeClass]
+	catalog  *catalog
+	ledger   *ledger
+	permits  *permits
+	startup  *corev1.Taint // goes with the first patch of a node; nil if there is none
+
+	wakeNode, wakePool *kit.Trigger[kit.Key]
+}
+
+// cacheLag is when a node is looked at again whose pool the server has and the cache does not show.
+const cacheLag = time.Second
+
+// reconcileNode brings a node to what its pools ask for, in one patch. It is the only writer of Nodes.
+func (r *reconciler) reconcileNode(ctx context.Context, key kit.Key) (kit.Result, error) {
+	node, ok := r.nodes.Get(key)
+	if !ok {
+		r.ledger.forget(key.Name)
+		return kit.Done, nil
+	}
+	pools, open := r.catalog.pools()
+	if !open {
+		return kit.Done, nil // what pools ask for is not known: the kind is not served, or not listed yet
+	}
+	later, err := r.findLost(ctx, node, pools)
+	if err != nil {
+		return kit.Done, err
+	}
+	now := time.Now()
+	v, err := r.judge(node, pools, now)
+	switch {
+	case err != nil:
+		r.trouble(node, pools, err.Error())
+		klog.FromContext(ctx).Info("Left a node alone whose record of pools cannot be read", "node", key.Name, "reason", err)
+		return kit.Done, nil
+	case v.now.Same():
+		r.trouble(node, pools, "")
+	default:
+		if err := r.write(ctx, node, pools, &v.now, now); err != nil {
+			return kit.Done, err
+		}
+	}
+	return kit.Sooner(kit.After(later), kit.After(v.retry)), nil
+}
+
+// write stores an outcome.
+func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merge.Pool, out *merge.Outcome, now time.Time) error {
+	data, err := patchOf(node, out)
+	if err != nil {
+		return fmt.Errorf("make the patch of node %s: %w", node.Name, err)
+	}
+	_, err = client.PatchObject(ctx, r.client, node, client.MergePatch(data), client.Brief)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return client.IgnoreNotFound(err) // its next version comes by itself, and a conflict is tried again
+	case err != nil:
+		r.trouble(node, pools, err.Error())
+		err = fmt.Errorf("bring node %s to what its pools ask for: %w", node.Name, err)
+		if apierrors.IsInvalid(err) {
+			return kit.Terminal(err) // the same patch would be refused again
+		}
+		return err
+	}
+	r.metrics.writes.Inc()
+	r.metrics.repaired(out.Drifted)
+	klog.FromContext(ctx).V(2).Info("Changed a node as its pools ask", "node", node.Name, "changes", texts(out.Changes))
+	paused := r.ledger.repaired(node.Name, out.Drifted, now)
+	if r.trouble(node, pools, ""); paused {
+		klog.FromContext(ctx).Info("Somebody else changes keys of a node again and again; they are left alone for a while", "node", node.Name, "keys", out.Drifted)
+		r.wakePools(node, pools)
+	}
+	return nil
+}
+
+// trouble remembers what is wrong with the writes of a node, and has its pools report it.
+func (r *reconciler) trouble(node *corev1.Node, pools []*merge.Pool, what string) {
+	if r.ledger.note(node.Name, what) {
+		r.wakePools(node, pools)
+	}
+}
+
+// wakePools has the pools of a node counted again.
+func (r *reconciler) wakePools(node *corev1.Node, pools []*merge.Pool) {
+	for _, p := range pools {
+		if p.Matches(node.Labels) {
+			r.wakePool.AddAfter(kit.Key{Name: p.Name}, statusDelay)
+		}
+	}
+}
+
+// findLost asks the server for pools that the node's record names and the cache does not have. Only the server's word
+// that a pool is gone makes it so. It returns when to look again if a pool turns out to be there.
+func (r *reconciler) findLost(ctx context.Context, node *corev1.Node, pools []*merge.Pool) (later time.Duration, err error) {
+	rec, err := noderecord.Parse(node.Annotations[v1alpha1.RecordAnnotation])
+	if err != nil {
+		return 0, nil // judge reports it
+	}
+	for _, p := range rec.Pools {
+		if knows(pools, p.UID) || r.ledger.isGone(p.UID) {
+			continue
+		}
+		found, err := client.Get[metav1.PartialObjectMetadata](ctx, r.live, kit.Key{Name: p.Name}, client.Kind(v1alpha1.NodePoolKind))
+		switch {
+		case err == nil && found.UID == p.UID:
+			later = cacheLag
+		case err == nil, apierrors.IsNotFound(err) && !kindMissing(err):
+			r.ledger.noteGone(p.UID)
+		case kindMissing(err):
+			later = cacheLag // nothing is known of a pool whose kind the server does not have
+		default:
+			return 0, fmt.Errorf("ask for NodePool %s, which node %s has a record of: %w", p.Name, node.Name, err)
+		}
+	}
+	return later, nil
+}
+
+// kindMissing reports whether a call failed because the server does not serve the kind, which says nothing about objects.
+func kindMissing(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+func knows(pools []*merge.Pool, uid types.UID) bool {
+	return slices.ContainsFunc(pools, func(p *merge.Pool) bool { return p.UID == uid })
+}
+
+func texts(changes []merge.Change) []string {
+	out := make([]string, len(changes))
+	for i, c := range changes {
+		out[i] = c.String()
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package nodepool
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"orrery/api/nodes/v1alpha1"
+	"orrery/kit/client"
+)
+
+// statusOf returns what the status of a pool has to say.
+func statusOf(k *known, c census, t turns, class classState, now time.Time) v1alpha1.NodePoolStatus {
+	s := v1alpha1.NodePoolStatus{
+		ObservedGeneration: k.api.Generation, Selector: metav1.FormatLabelSelector(k.api.Selector()),
+		NodeCount: int32(c.nodes), ReadyNodeCount: int32(c.ready), UpdatedNodeCount: int32(c.updated),
+		ConflictedNodeCount: int32(c.conflicted), FailedNodeCount: int32(c.failed),
+		RuntimeClassName: class.name, ProblemNodes: c.problems, Plan: c.plan, Conditions: slices.Clone(k.api.Status.Conditions),
+	}
+	if len(c.capacity)+len(c.allocatable) > 0 {
+		s.Capacity, s.Allocatable = c.capacity, c.allocatable
+	}
+	set := conditions{s: &s, now: now}
+	updated := nodesUpdated(k, c, t)
+	set.put(updated)
+	set.put(conflicted(c))
+	degraded := degradedBy(k, c)
+	set.put(degraded)
+	ready := condition(v1alpha1.ConditionReady, true, "AsAsked", "All nodes of the pool are as it asks")
+	for _, bad := range []metav1.Condition{degraded, updated} {
+		if good := metav1.ConditionFalse; bad.Type == v1alpha1.ConditionDegraded && bad.Status != good || bad.Type != v1alpha1.ConditionDegraded && bad.Status == good {
+			ready = condition(v1alpha1.ConditionReady, false, bad.Reason, bad.Message)
+			break
+		}
+	}
+	switch rc := class.condition(k); {
+	case rc == nil:
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRuntimeClassReady)
+	default:
+		if set.put(*rc); rc.Status != metav1.ConditionTrue && ready.Status == metav1.ConditionTrue {
+			ready = condition(v1alpha1.ConditionReady, false, rc.Reason, rc.Message)
+		}
+	}
+	set.put(ready)
+	return s
+}
+
+// leavingStatus returns the status of a pool that is being deleted while nodes still carry it.
+func leavingStatus(k *known, left []string, trouble string, now time.Time) v1alpha1.NodePoolStatus {
+	s := *k.api.Status.DeepCopy()
+	s.ObservedGeneration, s.Plan = k.api.Generation, nil
+	message := fmt.Sprintf("%d nodes still have a record of the pool, the first is %s", len(left), left[0])
+	if trouble != "" {
+		message += ": " + trouble
+	}
+	set := conditions{s: &s, now: now}
+	set.put(condition(v1alpha1.ConditionReady, false, "Deleting", message))
+	if trouble != "" {
+		set.put(condition(v1alpha1.ConditionDegraded, true, "CleanupBlocked", message))
+	}
+	return s
+}
+
+func condition(kind string, status bool, reason, message string) metav1.Condition {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if status {
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+// conditions sets conditions of a status.
+type conditions struct {
+	s   *v1alpha1.NodePoolStatus
+	now time.Time
+}
+
+func (c conditions) put(n metav1.Condition) {
+	n.ObservedGeneration = c.s.ObservedGeneration
+	n.LastTransitionTime = metav1.NewTime(c.now.UTC().Truncate(time.Second))
+	meta.SetStatusCondition(&c.s.Conditions, n)
+}
+
+// nodesUpdated says how far the nodes are.
+func nodesUpdated(k *known, c census, t turns) metav1.Condition {
+	const kind = v1alpha1.ConditionNodesUpdated
+	progress := fmt.Sprintf("%d of %d nodes are as the pool asks", c.updated, c.nodes)
+	switch {
+	case k.pool.Audit && c.pending > 0:
+		return condition(kind, false, "Audit", fmt.Sprintf("%d nodes would be changed; see status.plan", c.pending))
+	case c.updated == c.nodes:
+		return condition(kind, true, "UpToDate", progress)
+	case k.api.Spec.Paused:
+		return condition(kind, false, "Paused", progress+"; the pool is paused")
+	case t.waiting > 0 && t.brokenNode != "":
+		return condition(kind, false, "RolloutStopped", fmt.Sprintf("%s; node %s has become not ready since it was changed, and no further node is changed until it is ready", progress, t.brokenNode))
+	case t.waiting > 0:
+		return condition(kind, false, "RollingOut", fmt.Sprintf("%s; %d wait for their turn", progress, t.waiting))
+	}
+	return condition(kind, false, "Updating", progress)
+}
+
+func conflicted(c census) metav1.Condition {
+	if c.conflicted == 0 {
+		return condition(v1alpha1.ConditionConflicted, false, "NoConflict", "No key of the pool is left to others")
+	}
+	return condition(v1alpha1.ConditionConflicted, true, "KeysLeftToOthers",
+		fmt.Sprintf("Keys of the pool are left to others on %d nodes; see status.problemNodes", c.conflicted))
+}
+
+// degradedBy says what needs a human.
+func degradedBy(k *known, c census) metav1.Condition {
+	const kind = v1alpha1.ConditionDegraded
+	switch {
+	case k.problem != nil:
+		return condition(kind, true, "InvalidSpec", k.problem.Error())
+	case c.malformed:
+		return condition(kind, true, reasonMalformed, fmt.Sprintf("%d nodes cannot be written, some because their record of pools cannot be read; see status.problemNodes", c.failed))
+	case c.failed > 0:
+		return condition(kind, true, reasonFailed, fmt.Sprintf("%d nodes cannot be written; see status.problemNodes", c.failed))
+	}
+	return condition(kind, false, "NoProblem", "Nothing needs attention")
+}
+
+// writeStatus stores a status if it says anything new, and tells of conditions that have changed.
+func (r *reconciler) writeStatus(ctx context.Context, k *known, s v1alpha1.NodePoolStatus) error {
+	_, written := k.raw.Object["status"]
+	if written && equality.Semantic.DeepEqual(k.api.Status, s) {
+		return nil
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
+	if err != nil {
+		return fmt.Errorf("write the status of NodePool %s: %w", k.api.Name, err)
+	}
+	if old, ok := k.raw.Object["status"].(map[string]any); ok && reflect.DeepEqual(old, status) {
+		return nil
+	}
+	next := k.raw.DeepCopy()
+	next.Object["status"] = status
+	if _, err := client.UpdateStatus(ctx, r.client, next); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("write the status of NodePool %s: %w", k.api.Name, err))
+	}
+	r.announce(k, s)
+	return nil
+}
+
+// announce publishes an event for each condition that has come to be true or false, but for the sum of them.
+func (r *reconciler) announce(k *known, s v1alpha1.NodePoolStatus) {
+	for _, c := range s.Conditions {
+		old := meta.FindStatusCondition(k.api.Status.Conditions, c.Type)
+		good := metav1.ConditionTrue
+		if c.Type == v1alpha1.ConditionConflicted || c.Type == v1alpha1.ConditionDegraded {
+			good = metav1.ConditionFalse
+		}
+		switch {
+		case c.Type == v1alpha1.ConditionReady, old != nil && old.Status == c.Status:
+		case c.Status == good:
+			if old != nil || c.Type == v1alpha1.ConditionNodesUpdated && s.NodeCount > 0 {
+				r.recorder.Event(k.reference(), corev1.EventTypeNormal, c.Reason, c.Message)
+			}
+		case c.Type == v1alpha1.ConditionNodesUpdated:
+			r.recorder.Event(k.reference(), corev1.EventTypeNormal, c.Reason, c.Message)
+		default:
+			r.recorder.Event(k.reference(), corev1.EventTypeWarning, c.Reason, c.Message)
+		}
+	}
+}
+
+// reference is what events are about.
+func (k *known) reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		Kind: v1alpha1.NodePoolKind.Kind, APIVersion: v1alpha1.SchemeGroupVersion.String(), Name: k.api.Name, UID: k.api.UID,
+		ResourceVersion: k.raw.GetResourceVersion(),
+	}
+}
