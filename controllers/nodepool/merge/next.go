@@ -63,6 +63,7 @@ func Next(state record.State, rec record.Record, in Input) Outcome {
 	for _, k := range r.keys() {
 		r.settle(k)
 	}
+	r.forget()
 	r.join()
 	r.start()
 	r.out.Record.Prune()
@@ -177,14 +178,13 @@ func (r *run) settle(k record.Key) {
 // keeps reports whether the owner of a key keeps it for now: a pool of which it is not known whether it is gone, or one
 // that the node leaves while the pool that it moves to has to wait, so that there is no gap between the two.
 func (r *run) keeps(owner *record.Pool, claimed bool) bool {
-	i := slices.IndexFunc(r.Pools, func(p *Pool) bool { return p.UID == owner.UID })
-	switch {
-	case i < 0:
+	switch p := r.pool(owner.UID); {
+	case p == nil:
 		return !r.Gone(owner.UID)
-	case r.Pools[i].Deleting || claimed || r.member[owner.UID]:
+	case p.Deleting || claimed || p.frozen() || r.member[p.UID]:
 		return false
 	}
-	return r.waits && !r.Pools[i].frozen() && !(r.Waiting != nil && r.Waiting(owner.UID))
+	return r.waits && !r.Waiting(owner.UID)
 }
 
 // skips reports whether a pool leaves a key, which no pool owns, to whoever set it.
@@ -250,12 +250,27 @@ func (r *run) release(k record.Key, owner *record.Pool) {
 	}
 }
 
+// forget drops what is remembered of pools that are no more, now that they own nothing.
+func (r *run) forget() {
+	for _, own := range slices.Clone(r.out.Record.Pools) {
+		p := r.pool(own.UID)
+		if len(own.Keys) == 0 && (p == nil && r.Gone(own.UID) || p != nil && p.Deleting) {
+			r.out.Record.Forget(own.UID)
+		}
+	}
+}
+
+func (r *run) pool(uid types.UID) *Pool {
+	if i := slices.IndexFunc(r.Pools, func(p *Pool) bool { return p.UID == uid }); i >= 0 {
+		return r.Pools[i]
+	}
+	return nil
+}
+
 // staysFrom reports whether a taint is one that its pool has made one of those that are added once: it is then no longer
 // the pool's, and is not removed.
 func (r *run) staysFrom(uid types.UID, k record.Key) bool {
-	return k.Kind == record.Taint && r.member[uid] && slices.ContainsFunc(r.Pools, func(p *Pool) bool {
-		return p.UID == uid && slices.ContainsFunc(p.OnJoin, func(t corev1.Taint) bool { return record.TaintKey(t) == k })
-	})
+	return k.Kind == record.Taint && r.member[uid] && slices.ContainsFunc(r.pool(uid).OnJoin, func(t corev1.Taint) bool { return record.TaintKey(t) == k })
 }
 
 // join adds the taints that a node gets once, when it becomes a member.
