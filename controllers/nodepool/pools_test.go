@@ -44,6 +44,7 @@ func TestAuditWritesNoNodeAndShowsItsPlan(t *testing.T) {
 			s.Mode = v1alpha1.Audit
 			s.Labels = map[string]v1alpha1.LabelValue{"other": "x"}
 		})
+		l.rest() // pools and nodes are watched apart
 		l.changeNode("b", func(n *corev1.Node) { delete(n.Labels, "pool-gpu") })
 		l.rest()
 		l.expectNode("a", "label team=ml", "no label other")
