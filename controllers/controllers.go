@@ -15,6 +15,7 @@ import (
 	"orrery/controllers/rootcapublisher"
 	"orrery/controllers/serviceaccount"
 	"orrery/controllers/serviceaccounttoken"
+	"orrery/controllers/statefulset"
 	"orrery/controllers/tainteviction"
 	"orrery/controllers/ttlafterfinished"
 	"orrery/kit"
@@ -38,6 +39,7 @@ func All(s *options.Shared) []kit.Descriptor {
 		replicationcontroller.Descriptor(),
 		rootcapublisher.Descriptor(s),
 		serviceaccount.Descriptor(),
+		statefulset.Descriptor(),
 		tainteviction.Descriptor(),
 		ttlafterfinished.Descriptor(),
 	}

@@ -1,0 +1,136 @@
+package statefulset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/history"
+	"orrery/kit"
+	"orrery/kit/client"
+)
+
+// apply carries a plan out, step by step, up to the first failure.
+func (r *reconciler) apply(ctx context.Context, s *state, p plan) error {
+	if err := r.remove(ctx, s, p.recreate, "update"); err != nil {
+		return err
+	}
+	old, err := s.oldTemplate(p)
+	if err != nil {
+		return err
+	}
+	err = s.each(ctx, len(p.tasks), func(ctx context.Context, i int) error { return r.perform(ctx, s, p.tasks[i], old) })
+	if err != nil {
+		return err
+	}
+	err = s.each(ctx, len(p.handOver), func(ctx context.Context, i int) error { return r.reown(ctx, s, p.handOver[i].claims) })
+	if err != nil {
+		return err
+	}
+	if err := r.remove(ctx, s, p.condemn, "scale down"); err != nil {
+		return err
+	}
+	return r.remove(ctx, s, p.update, "update")
+}
+
+// each calls f for 0 to n-1 and returns the first error: for an ordered set one after the other, for a parallel one in
+// batches that double, so that a refusal that concerns all is met once.
+func (s *state) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	if !s.ordered() {
+		_, err := kit.SlowStart(ctx, n, f)
+		return err
+	}
+	for i := range n {
+		if err := f(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oldTemplate returns the template of the current revision if a pod is to be made from it, and nil otherwise.
+func (s *state) oldTemplate(p plan) (*corev1.PodTemplateSpec, error) {
+	if s.current.Name == s.update.Name {
+		return nil, nil
+	}
+	for _, t := range p.tasks {
+		if t.pod == nil && s.staysBehind(t.ordinal) {
+			return history.Template(s.current, &s.set.Spec.Template)
+		}
+	}
+	return nil, nil
+}
+
+// perform does what is due for one ordinal.
+func (r *reconciler) perform(ctx context.Context, s *state, t task, old *corev1.PodTemplateSpec) error {
+	switch {
+	case t.pod == nil:
+		return r.create(ctx, s, t, old)
+	case t.remove:
+		return r.delete(ctx, s, t.member, "replacement of a pod that has finished")
+	}
+	if t.supply {
+		if err := r.supply(ctx, s, t); err != nil {
+			return err
+		}
+	}
+	if t.repair || t.reown {
+		return r.repair(ctx, s, t)
+	}
+	return nil
+}
+
+// create makes the claims that a pod lacks and then the pod.
+func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.PodTemplateSpec) error {
+	name := podName(s.set.Name, t.ordinal)
+	if err := r.makeClaims(ctx, s, t); err != nil {
+		r.events.pod(s.set, creating, name, err)
+		return err
+	}
+	pod := newPod(s.set, &s.set.Spec.Template, s.update.Name, t.ordinal)
+	if s.staysBehind(t.ordinal) {
+		template := &s.set.Spec.Template
+		if old != nil {
+			template = old
+		}
+		pod = newPod(s.set, template, s.current.Name, t.ordinal)
+	}
+	_, err := client.Create(ctx, r.client, pod, client.Brief)
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create pod %s/%s, whose name another pod has: %w", s.set.Namespace, name, err)
+	}
+	if owning := r.reown(ctx, s, t.claims); owning != nil {
+		r.events.pod(s.set, updating, name, owning)
+		return errors.Join(err, owning)
+	}
+	r.events.pod(s.set, creating, name, err)
+	if err != nil {
+		return fmt.Errorf("create pod %s/%s: %w", s.set.Namespace, name, err)
+	}
+	klog.FromContext(ctx).V(2).Info("Created pod", "statefulSet", klog.KObj(s.set), "pod", name)
+	return nil
+}
+
+// remove deletes pods. For an ordered set there is an order to it.
+func (r *reconciler) remove(ctx context.Context, s *state, members []member, why string) error {
+	return s.each(ctx, len(members), func(ctx context.Context, i int) error { return r.delete(ctx, s, members[i], why) })
+}
+
+// delete deletes a pod. One that is gone, or that another one has replaced, is as good as deleted.
+func (r *reconciler) delete(ctx context.Context, s *state, m member, why string) error {
+	klog.FromContext(ctx).V(2).Info("Deleting pod", "statefulSet", klog.KObj(s.set), "pod", klog.KObj(m.pod), "for", why)
+	err := client.Delete(ctx, r.client, m.pod, client.IfUID(m.pod.UID))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case err != nil:
+		r.events.pod(s.set, deleting, m.pod.Name, err)
+		return fmt.Errorf("delete pod %s: %w", klog.KObj(m.pod), err)
+	}
+	r.events.pod(s.set, deleting, m.pod.Name, nil)
+	return nil
+}

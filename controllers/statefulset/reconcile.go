@@ -1,0 +1,119 @@
+package statefulset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/claim"
+	"orrery/controllers/internal/history"
+	"orrery/kit"
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+type reconciler struct {
+	sets       cache.Store[*appsv1.StatefulSet]
+	pods       cache.Store[*corev1.Pod]
+	claims     cache.Store[*corev1.PersistentVolumeClaim]
+	namespaces cache.Store[*corev1.Namespace]
+	byOwner    cache.Index[*corev1.Pod]
+	orphans    cache.Index[*corev1.Pod]
+	history    *history.Keeper
+	client     *client.Client
+	live       *client.Client
+	events     events
+	metrics    metrics
+	rules      strategies
+}
+
+// Reconcile brings a set one step nearer to what it asks for.
+func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
+	set, ok := r.sets.Get(key)
+	if !ok {
+		r.metrics.forget(key)
+		return kit.Done, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return kit.Done, kit.Terminal(fmt.Errorf("read selector of %s: %w", klog.KObj(set), err))
+	}
+	recheck := claim.Live(r.live, set)
+	sorted, err := r.history.Claim(ctx, set, selector, recheck)
+	if err != nil {
+		return kit.Done, err
+	}
+	pods, err := r.claim(ctx, set, selector, recheck)
+	if err != nil {
+		return kit.Done, err
+	}
+	revs, err := r.revisionsOf(ctx, set, sorted)
+	if err != nil {
+		return kit.Done, err
+	}
+	if err := r.allow(set); err != nil {
+		return kit.Done, kit.Terminal(err)
+	}
+	return r.sync(ctx, r.observe(set, pods, revs), sorted)
+}
+
+// sync acts on a set, and then tells what there was of it before.
+func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) (kit.Result, error) {
+	p := s.plan()
+	acting := r.apply(ctx, s, p)
+	status := s.status(p)
+	if s.rules.maxUnavailable {
+		r.metrics.observe(s)
+	}
+	err := errors.Join(acting, r.report(ctx, s.set, status), r.truncate(ctx, s, sorted))
+	return s.nextLook(status), err
+}
+
+// observe adds to a state what it looks up later.
+func (r *reconciler) observe(set *appsv1.StatefulSet, pods []*corev1.Pod, revs revisions) *state {
+	s := observe(set, pods, revs, r.rules, time.Now())
+	s.claim = func(name string) (*corev1.PersistentVolumeClaim, bool) {
+		return r.claims.Get(kit.Key{Namespace: set.Namespace, Name: name})
+	}
+	if ns, ok := r.namespaces.Get(kit.Key{Name: set.Namespace}); ok {
+		s.closing = ns.DeletionTimestamp != nil
+	}
+	return s
+}
+
+// allow refuses a strategy whose feature gate is off. No retry can help before the process is started anew.
+func (r *reconciler) allow(set *appsv1.StatefulSet) error {
+	if set.Spec.UpdateStrategy.Type != appsv1.RecreateStatefulSetStrategyType || r.rules.recreate {
+		return nil
+	}
+	err := fmt.Errorf("statefulset %s uses Recreate strategy but feature gate %s is disabled", klog.KObj(set), recreate)
+	r.events.refused(set, err)
+	return err
+}
+
+// claim returns the pods of a set. Pods that nobody owns are adopted and others released by their labels and by their
+// names: a pod that is called otherwise could not take an ordinal.
+func (r *reconciler) claim(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
+	candidates := r.pods.By(r.byOwner, string(set.UID))
+	for _, pod := range r.pods.By(r.orphans, set.Namespace) {
+		if _, ok := memberOf(set, pod); ok && selector.Matches(labels.Set(pod.Labels)) {
+			candidates = append(candidates, pod)
+		}
+	}
+	claimer := claim.Claimer[*corev1.Pod]{
+		Owner: set, Kind: setKind, Selector: selector, Recheck: recheck, Patch: claim.Patches[corev1.Pod](r.client),
+		Filter: func(pod *corev1.Pod) bool { _, ok := memberOf(set, pod); return ok },
+	}
+	pods, err := claimer.Claim(ctx, candidates)
+	if err != nil {
+		return nil, fmt.Errorf("claim pods for %s: %w", klog.KObj(set), err)
+	}
+	return pods, nil
+}

@@ -1,0 +1,130 @@
+package statefulset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+// makeClaims creates the claims that an ordinal lacks. A claim that is being deleted is in the way of its successor.
+func (r *reconciler) makeClaims(ctx context.Context, s *state, t task) error {
+	var errs []error
+	pod := podName(s.set.Name, t.ordinal)
+	for _, claim := range t.claims.create {
+		_, err := client.Create(ctx, r.client, claim, client.Brief)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("failed to create PVC %s: %w", claim.Name, err))
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			r.events.claim(s.set, claim.Name, pod, err)
+		}
+	}
+	for _, name := range t.claims.going {
+		errs = append(errs, fmt.Errorf("pvc %s is being deleted", name))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return claimErrors{errors.Join(errs...), errs}
+}
+
+// claimErrors are errors in the words of the events that users know, which put several of them in brackets.
+type claimErrors struct {
+	error
+	all []error
+}
+
+// Error implements error.
+func (e claimErrors) Error() string { return utilerrors.NewAggregate(e.all).Error() }
+
+// Unwrap gives the errors to those who ask for their kinds.
+func (e claimErrors) Unwrap() []error { return e.all }
+
+// reown gives claims the owners that the policy asks for.
+func (r *reconciler) reown(ctx context.Context, s *state, w claimWork) error {
+	for _, name := range w.conflicts {
+		r.events.conflict(s.set, name)
+	}
+	for _, change := range w.reown {
+		next := *change.claim
+		next.OwnerReferences = change.owners
+		if _, err := client.Update(ctx, r.client, &next, client.Brief); err != nil {
+			return fmt.Errorf("could not update claim %s for delete policy ownerRefs: %w", next.Name, err)
+		}
+	}
+	return nil
+}
+
+// supply provides a pod that has not started with the claims that it waits for.
+func (r *reconciler) supply(ctx context.Context, s *state, t task) error {
+	if err := r.makeClaims(ctx, s, t); err != nil {
+		return fmt.Errorf("provide claims for pod %s: %w", klog.KObj(t.pod), err)
+	}
+	if err := r.reown(ctx, s, t.claims); err != nil {
+		r.events.pod(s.set, updating, t.pod.Name, err)
+		return err
+	}
+	return nil
+}
+
+// repair gives a pod back its labels and claims, and its claims their owners.
+func (r *reconciler) repair(ctx context.Context, s *state, t task) error {
+	err := r.mend(ctx, s, t)
+	r.events.pod(s.set, updating, t.pod.Name, err)
+	if err != nil {
+		return fmt.Errorf("repair pod %s: %w", klog.KObj(t.pod), err)
+	}
+	return nil
+}
+
+func (r *reconciler) mend(ctx context.Context, s *state, t task) error {
+	change := podPatch{}
+	change.Metadata.UID = t.pod.UID
+	if !identified(t.pod) {
+		change.Metadata.Labels = identityLabels(s.set.Name, t.ordinal)
+	}
+	if !stored(s.set, t.pod, t.ordinal) {
+		change.Spec = &podVolumes{claimVolumes(s.set, t.ordinal)}
+		if err := r.makeClaims(ctx, s, t); err != nil {
+			return err
+		}
+	}
+	if t.reown {
+		if err := r.reown(ctx, s, t.claims); err != nil {
+			return err
+		}
+	}
+	if !t.repair {
+		return nil
+	}
+	data, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = client.PatchObject(ctx, r.client, t.pod, client.StrategicPatch(data), client.Brief)
+	return err
+}
+
+// podPatch is a strategic merge patch of a pod. The UID is a precondition: it cannot change.
+type podPatch struct {
+	Metadata struct {
+		UID    types.UID         `json:"uid"`
+		Labels map[string]string `json:"labels,omitempty"`
+	} `json:"metadata"`
+	Spec *podVolumes `json:"spec,omitempty"`
+}
+
+// podVolumes are merged by name. The server refuses them: volumes of a pod are for life. The refusal is what tells the
+// user that the pod has to be deleted, and it is not for the controller to do so.
+type podVolumes struct {
+	Volumes []corev1.Volume `json:"volumes"`
+}

@@ -1,0 +1,80 @@
+package statefulset
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/controllers/internal/history"
+)
+
+// revisions are the two that the pods of a set are made from. Both are the same unless an update is under way.
+type revisions struct {
+	current, update *appsv1.ControllerRevision
+	collisions      int32
+}
+
+// revisionsOf finds the revisions of a set among those that it has, sorted. The one of its template is made if there is
+// none, or becomes the last one if it is an earlier one again. For a set that is being deleted nothing is made: it would
+// only have to be deleted too.
+func (r *reconciler) revisionsOf(ctx context.Context, set *appsv1.StatefulSet, sorted []*appsv1.ControllerRevision) (revs revisions, err error) {
+	if n := set.Status.CollisionCount; n != nil {
+		revs.collisions = *n
+	}
+	wanted := history.Want(set, &set.Spec.Template)
+	if revs.update, err = r.history.Find(wanted, sorted); err != nil {
+		return revs, err
+	}
+	switch {
+	case set.DeletionTimestamp != nil:
+		if revs.update == nil {
+			revs.update = named(set.Status.UpdateRevision)
+		}
+	case revs.update == nil:
+		revs.update, revs.collisions, err = r.newRevision(ctx, set, wanted, history.Next(sorted), revs.collisions)
+	case revs.update != sorted[len(sorted)-1]:
+		revs.update, err = r.history.Renumber(ctx, revs.update, history.Next(sorted))
+	}
+	if err != nil {
+		return revs, err
+	}
+	revs.current = revs.update
+	for _, revision := range sorted {
+		if revision.Name == set.Status.CurrentRevision {
+			revs.current = revision
+		}
+	}
+	return revs, nil
+}
+
+func (r *reconciler) newRevision(ctx context.Context, set *appsv1.StatefulSet, wanted *history.Wanted, number int64, collisions int32) (*appsv1.ControllerRevision, int32, error) {
+	data, err := wanted.Data()
+	if err != nil {
+		return nil, collisions, err
+	}
+	return r.history.CreateCounting(ctx, wanted, r.history.New(set, &set.Spec.Template, data, number, &collisions), collisions)
+}
+
+// named stands for a revision that is no more and of which the name alone is known.
+func named(name string) *appsv1.ControllerRevision {
+	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// truncate deletes the oldest revisions beyond the set's limit that no pod is of.
+func (r *reconciler) truncate(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) error {
+	limit := int32(10)
+	if n := s.set.Spec.RevisionHistoryLimit; n != nil {
+		limit = *n
+	}
+	if len(sorted) <= int(limit) {
+		return nil
+	}
+	used := map[string]bool{s.current.Name: true, s.update.Name: true}
+	for _, members := range [][]member{s.replicas, s.condemned} {
+		for _, m := range members {
+			used[revisionOf(m.pod)] = true
+		}
+	}
+	return r.history.Truncate(ctx, sorted, limit, func(revision *appsv1.ControllerRevision) bool { return used[revision.Name] })
+}

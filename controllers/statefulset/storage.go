@@ -1,0 +1,62 @@
+package statefulset
+
+import (
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// claimVolumes returns the volumes of a pod that stand for the set's claims, in the order of the templates.
+func claimVolumes(set *appsv1.StatefulSet, ordinal int) []corev1.Volume {
+	var volumes []corev1.Volume
+	for i := range set.Spec.VolumeClaimTemplates {
+		name := set.Spec.VolumeClaimTemplates[i].Name
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(name, set.Name, ordinal)},
+		}})
+	}
+	return volumes
+}
+
+// withoutClaims returns those volumes of a pod template that no claim of the set stands in for. The slice is reused.
+func withoutClaims(set *appsv1.StatefulSet, volumes []corev1.Volume) []corev1.Volume {
+	return slices.DeleteFunc(volumes, func(v corev1.Volume) bool { return hasTemplate(set, v.Name) })
+}
+
+func hasTemplate(set *appsv1.StatefulSet, name string) bool {
+	return slices.ContainsFunc(set.Spec.VolumeClaimTemplates, func(t corev1.PersistentVolumeClaim) bool { return t.Name == name })
+}
+
+// stored reports whether a pod uses the claims that the set has for it.
+func stored(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
+	for i := range set.Spec.VolumeClaimTemplates {
+		name := set.Spec.VolumeClaimTemplates[i].Name
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+		if at < 0 {
+			return false
+		}
+		source := pod.Spec.Volumes[at].PersistentVolumeClaim
+		if source == nil || source.ClaimName != claimName(name, set.Name, ordinal) {
+			return false
+		}
+	}
+	return true
+}
+
+// newClaim returns the claim of an ordinal for one of the set's templates. Its labels are its own: several claims are
+// encoded at once. Where claims are to go with their set they belong to it from the start.
+func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, ordinal int) *corev1.PersistentVolumeClaim {
+	claim := template.DeepCopy()
+	claim.Namespace, claim.Name = set.Namespace, claimName(template.Name, set.Name, ordinal)
+	if claim.Labels == nil {
+		claim.Labels = map[string]string{}
+	}
+	maps.Copy(claim.Labels, set.Spec.Selector.MatchLabels)
+	if policyOf(set).whenDeleted {
+		claim.OwnerReferences = append(claim.OwnerReferences, *metav1.NewControllerRef(set, setKind))
+	}
+	return claim
+}

@@ -1,0 +1,90 @@
+package statefulset
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+	"orrery/kit/cache"
+)
+
+// matters reports whether a change of a pod can change what its set has to do or say.
+func matters(old, new *corev1.Pod) bool {
+	if old == nil || new == nil || old.UID != new.UID {
+		return true
+	}
+	return going(old) != going(new) || old.Status.Phase != new.Status.Phase ||
+		podctl.Ready(old) != podctl.Ready(new) || !podctl.ReadySince(old).Equal(podctl.ReadySince(new)) ||
+		controllerOf(old) != controllerOf(new) || !maps.Equal(old.Labels, new.Labels)
+}
+
+func controllerOf(pod *corev1.Pod) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
+
+// wakeups finds the sets that changes of objects of others concern.
+type wakeups struct {
+	sets cache.Store[*appsv1.StatefulSet]
+}
+
+// namesakes returns the set whose pod a changed pod of nobody, or of another owner, is by its name: it may adopt the pod,
+// or make its own once the name is free. That the name decides saves a look at all selectors.
+func (w wakeups) namesakes(old, new *corev1.Pod) []kit.Key {
+	pod := new
+	if pod == nil {
+		pod = old
+	}
+	name, _, ok := parent(pod.Name)
+	if !ok {
+		return nil
+	}
+	if new != nil {
+		news := old == nil || old.UID != new.UID || controllerOf(old) != "" || !maps.Equal(old.Labels, new.Labels)
+		if !news || controllerOf(new) != "" || going(new) {
+			return nil
+		}
+	}
+	set, ok := w.sets.Get(kit.Key{Namespace: pod.Namespace, Name: name})
+	if !ok || controllerOf(pod) == set.UID {
+		return nil
+	}
+	if new != nil {
+		selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(new.Labels)) {
+			return nil
+		}
+	}
+	return []kit.Key{kit.KeyOf(set)}
+}
+
+// waiting returns the sets that may have waited for a claim to go, or for its owner to let go of it. Their pods have not
+// been created or not been started, and nothing else would tell.
+func (w wakeups) waiting(old, new *corev1.PersistentVolumeClaim) (keys []kit.Key) {
+	if old == nil || new != nil && len(new.OwnerReferences) >= len(old.OwnerReferences) {
+		return nil
+	}
+	rest, _, ok := parent(old.Name)
+	if !ok {
+		return nil
+	}
+	// The names of the template and of the set may both have dashes in them.
+	for at := range len(rest) {
+		if rest[at] != '-' {
+			continue
+		}
+		set, ok := w.sets.Get(kit.Key{Namespace: old.Namespace, Name: rest[at+1:]})
+		if ok && hasTemplate(set, rest[:at]) {
+			keys = append(keys, kit.KeyOf(set))
+		}
+	}
+	return keys
+}
