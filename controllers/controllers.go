@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"orrery/controllers/cronjob"
+	"orrery/controllers/daemonset"
 	"orrery/controllers/deployment"
 	"orrery/controllers/endpointslice"
 	"orrery/controllers/garbagecollector"
@@ -27,6 +28,7 @@ func All(s *options.Shared) []kit.Descriptor {
 	return []kit.Descriptor{
 		serviceaccounttoken.Descriptor(s),
 		cronjob.Descriptor(),
+		daemonset.Descriptor(),
 		deployment.Descriptor(),
 		endpointslice.Descriptor(),
 		garbagecollector.Descriptor(),

@@ -1,0 +1,68 @@
+package daemonset
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"orrery/kit"
+)
+
+// burst is how many pods one step creates, and how many it deletes, at most; the rest follows once the cache shows
+// these. More at once would be hard on image registries.
+const burst = 250
+
+// act carries out a plan. Both halves are tried whatever becomes of the other.
+func (r *reconciler) act(ctx context.Context, v *view, p plan) error {
+	return errors.Join(r.create(ctx, v, p.create), r.remove(ctx, v, p.remove))
+}
+
+func (r *reconciler) create(ctx context.Context, v *view, nodes []string) error {
+	if nodes = nodes[:min(len(nodes), burst)]; len(nodes) == 0 {
+		return nil
+	}
+	log := klog.FromContext(ctx)
+	if r.going(v.set.Namespace) {
+		log.V(4).Info("Nodes need pods, but the namespace is being deleted", "daemonSet", klog.KObj(v.set), "nodes", len(nodes))
+		return nil
+	}
+	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes)
+	model := v.present.newPod(v.set)
+	return r.control.CreateMany(ctx, v.set, len(nodes), func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
+}
+
+// going reports whether a namespace is being deleted: nothing can be created in it any more.
+func (r *reconciler) going(namespace string) bool {
+	ns, ok := r.namespaces.Get(kit.Key{Name: namespace})
+	return ok && ns.DeletionTimestamp != nil
+}
+
+func (r *reconciler) remove(ctx context.Context, v *view, all []removal) error {
+	if all = all[:min(len(all), burst)]; len(all) == 0 {
+		return nil
+	}
+	log := klog.FromContext(ctx)
+	pods := make([]*corev1.Pod, 0, len(all))
+	for _, d := range all {
+		pods = append(pods, d.pod)
+		switch d.ended {
+		case corev1.PodFailed:
+			r.failures.deleted(r.where(v, d.node), v.now)
+			log.V(2).Info("Found a failed pod; deleting it", "daemonSet", klog.KObj(v.set), "pod", klog.KObj(d.pod), "node", d.node)
+			r.recorder.Eventf(v.set, corev1.EventTypeWarning, "FailedDaemonPod",
+				"Found failed daemon pod %s/%s on node %s, will try to kill it", d.pod.Namespace, d.pod.Name, d.node)
+		case corev1.PodSucceeded:
+			log.V(2).Info("Found a pod that has ended; deleting it", "daemonSet", klog.KObj(v.set), "pod", klog.KObj(d.pod), "node", d.node)
+			r.recorder.Eventf(v.set, corev1.EventTypeNormal, "SucceededDaemonPod",
+				"Found succeeded daemon pod %s/%s on node %s, will try to delete it", d.pod.Namespace, d.pod.Name, d.node)
+		}
+	}
+	return r.control.DeleteMany(ctx, v.set, pods)
+}
+
+// where names the failures of a DaemonSet's pods on a node.
+func (r *reconciler) where(v *view, node string) failing {
+	return failing{set: v.set.UID, generation: v.set.Status.ObservedGeneration, node: node}
+}

@@ -1,0 +1,89 @@
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/claim"
+	"orrery/kit"
+)
+
+// pass is what one reconcile knows of its DaemonSet.
+type pass struct {
+	set     *appsv1.DaemonSet // from the cache: read-only
+	where   *placement
+	nodes   []*corev1.Node
+	pods    []*corev1.Pod                // claimed
+	old     []*appsv1.ControllerRevision // of earlier templates, sorted
+	present edition
+	last    *view // of these pods; nil before the first
+}
+
+// observe collects what there is of a DaemonSet, taking what it wants and nobody has. It returns nil if that has to be
+// done again, which a change that it made brings about.
+func (r *reconciler) observe(ctx context.Context, set *appsv1.DaemonSet) (*pass, error) {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil, kit.Terminal(fmt.Errorf("read selector of %s: %w", klog.KObj(set), err))
+	}
+	p := &pass{set: set, where: r.placements.of(set), nodes: r.nodes.List("")}
+	recheck := claim.Live(r.live, set)
+	revisions, err := r.history.Claim(ctx, set, selector, recheck)
+	if err != nil {
+		return nil, err
+	}
+	if p.pods, err = r.claim(ctx, set, selector, recheck); err != nil {
+		return nil, err
+	}
+	if ok, err := r.identify(ctx, p, revisions); err != nil || !ok {
+		return nil, err
+	}
+	return p, nil
+}
+
+// claim returns the pods of a DaemonSet, those included that are on their way out.
+func (r *reconciler) claim(ctx context.Context, set *appsv1.DaemonSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
+	candidates := r.pods.By(r.byOwner, string(set.UID))
+	for _, pod := range r.pods.By(r.orphans, set.Namespace) {
+		if selector.Matches(labels.Set(pod.Labels)) {
+			candidates = append(candidates, pod)
+		}
+	}
+	claimer := claim.Claimer[*corev1.Pod]{
+		Owner: set, Kind: kind, Selector: selector, Recheck: recheck, Patch: claim.Patches[corev1.Pod](r.client),
+	}
+	pods, err := claimer.Claim(ctx, candidates)
+	if err != nil {
+		return nil, fmt.Errorf("claim pods for %s: %w", klog.KObj(set), err)
+	}
+	return pods, nil
+}
+
+// view returns the view of the pods as last read.
+func (p *pass) view(now time.Time) *view {
+	if p.last == nil {
+		p.last = survey(p.set, p.where, p.nodes, p.pods, p.present, now)
+	}
+	return p.last
+}
+
+// refresh reads the pods again. Of those that were claimed, the cache may show neither that they have a new owner nor
+// that they are gone; of the others it shows what there is.
+func (r *reconciler) refresh(p *pass) {
+	pods := r.pods.By(r.byOwner, string(p.set.UID))
+	for _, pod := range p.pods {
+		if controllerOf(pod) == "" {
+			if now, ok := r.pods.Get(kit.KeyOf(pod)); ok && now.UID == pod.UID && controllerOf(now) == "" {
+				pods = append(pods, now)
+			}
+		}
+	}
+	p.pods, p.last = pods, nil
+}

@@ -1,0 +1,66 @@
+package daemonset
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/controllers/internal/index"
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+	"orrery/kit/cache"
+	"orrery/kit/client"
+)
+
+// bySelector files DaemonSets under a label that their selector requires.
+func bySelector() cache.Index[*appsv1.DaemonSet] {
+	return cache.Index[*appsv1.DaemonSet]{Name: "selector", Keys: func(set *appsv1.DaemonSet) []string {
+		return index.SelectorKeys(set.Namespace, set.Spec.Selector)
+	}}
+}
+
+// matters reports whether a change of a pod can change what its DaemonSet has to do or say. It keeps the many other
+// changes of a starting pod from costing a look at all its siblings.
+func matters(old, new *corev1.Pod) bool {
+	if old == nil || new == nil || old.UID != new.UID {
+		return true
+	}
+	return (old.DeletionTimestamp == nil) != (new.DeletionTimestamp == nil) ||
+		podctl.Finished(old) != podctl.Finished(new) ||
+		podctl.Ready(old) != podctl.Ready(new) ||
+		!podctl.ReadySince(old).Equal(podctl.ReadySince(new)) ||
+		old.Spec.NodeName != new.Spec.NodeName ||
+		controllerOf(old) != controllerOf(new) ||
+		!maps.Equal(old.Labels, new.Labels)
+}
+
+// adopters returns a function that finds the DaemonSets which may want an object that has come without a controller,
+// lost it, or changed its labels without one.
+func adopters[P client.Object](sets cache.Store[*appsv1.DaemonSet]) func(old, new P) []kit.Key {
+	selector := func(set *appsv1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }
+	var none P
+	return func(old, new P) []kit.Key {
+		if any(new) == any(none) || new.GetDeletionTimestamp() != nil || controllerOf(new) != "" {
+			return nil
+		}
+		if any(old) != any(none) && old.GetUID() == new.GetUID() && controllerOf(old) == "" && maps.Equal(old.GetLabels(), new.GetLabels()) {
+			return nil
+		}
+		var keys []kit.Key
+		for _, set := range index.Matching(sets, bySelector(), selector, new.GetNamespace(), new.GetLabels()) {
+			keys = append(keys, kit.KeyOf(set))
+		}
+		return keys
+	}
+}
+
+// controllerOf returns the UID of an object's controlling owner, or "".
+func controllerOf(obj metav1.Object) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
