@@ -4,6 +4,7 @@ import (
 	"orrery/controllers/cronjob"
 	"orrery/controllers/daemonset"
 	"orrery/controllers/deployment"
+	"orrery/controllers/disruption"
 	"orrery/controllers/endpointslice"
 	"orrery/controllers/garbagecollector"
 	"orrery/controllers/job"
@@ -30,6 +31,7 @@ func All(s *options.Shared) []kit.Descriptor {
 		cronjob.Descriptor(),
 		daemonset.Descriptor(),
 		deployment.Descriptor(),
+		disruption.Descriptor(),
 		endpointslice.Descriptor(),
 		garbagecollector.Descriptor(),
 		job.Descriptor(),

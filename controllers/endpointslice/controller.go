@@ -9,7 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"orrery/controllers/endpointslice/roster"
+	"orrery/controllers/internal/roster"
 	"orrery/kit"
 	"orrery/kit/cache"
 )
@@ -78,7 +78,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		service: services.Get,
 		slices:  func(svc kit.Key) []*discoveryv1.EndpointSlice { return slices.By(slicesByService(), svc.String()) },
 		node:    func(name string) (*corev1.Node, bool) { return nodes.Get(kit.Key{Name: name}) },
-		roster:  roster.New(roster.Cache{Pod: pods.Get, Pods: pods.List, Services: services.List}),
+		roster:  roster.New(roster.Cache{Pod: pods.Get, Pods: pods.List, Selections: selections(services)}),
 		zones:   newZones(func() []*corev1.Node { return nodes.List("") }),
 		waiting: newWaiting(), triggers: newTriggers(),
 		metrics: newMetrics(int(o.maxEndpoints)),

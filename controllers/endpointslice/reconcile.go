@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers/endpointslice/layout"
-	"orrery/controllers/endpointslice/roster"
+	"orrery/controllers/internal/roster"
 	"orrery/kit"
 	"orrery/kit/client"
 )
@@ -47,11 +47,11 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 		r.forget(key)
 		return nil
 	}
-	if !roster.Selects(svc) {
+	if !selects(svc) {
 		r.roster.Forget(key)
 		return nil
 	}
-	pods := r.roster.Select(svc)
+	pods := r.roster.Select(selection(svc))
 	byFamily := living(r.slices(key))
 	at := r.triggers.observe(svc, pods)
 

@@ -9,8 +9,32 @@ import (
 
 	"orrery/controllers/endpointslice/layout"
 	"orrery/controllers/internal/podctl"
+	"orrery/controllers/internal/roster"
 	"orrery/kit"
+	"orrery/kit/cache"
 )
+
+// selects reports whether slices are made for a Service: it selects pods, and they answer for it.
+func selects(svc *corev1.Service) bool {
+	return len(svc.Spec.Selector) > 0 && svc.Spec.Type != corev1.ServiceTypeExternalName
+}
+
+func selection(svc *corev1.Service) roster.Selection {
+	return roster.Selection{Key: kit.KeyOf(svc), Labels: svc.Spec.Selector}
+}
+
+// selections lists what the Services of a namespace select.
+func selections(services cache.Store[*corev1.Service]) func(namespace string) []roster.Selection {
+	return func(namespace string) []roster.Selection {
+		var out []roster.Selection
+		for _, svc := range services.List(namespace) {
+			if selects(svc) {
+				out = append(out, selection(svc))
+			}
+		}
+		return out
+	}
+}
 
 // servicesOfPod returns the Services whose slices a pod's change may alter, and keeps the roster up to date.
 func (r *reconciler) servicesOfPod(old, now *corev1.Pod) []kit.Key {

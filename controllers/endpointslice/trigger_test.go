@@ -50,3 +50,17 @@ func TestTriggerTimes(t *testing.T) {
 		t.Errorf("a forgotten Service is kept")
 	}
 }
+
+func TestServicesThatSelectNothing(t *testing.T) {
+	type labels = map[string]string
+	for _, c := range []struct {
+		selector labels
+		kind     corev1.ServiceType
+		want     bool
+	}{{labels{"a": "b"}, "", true}, {nil, "", false}, {labels{}, "", false}, {labels{"a": "b"}, corev1.ServiceTypeExternalName, false}} {
+		s := &corev1.Service{Spec: corev1.ServiceSpec{Selector: c.selector, Type: c.kind}}
+		if selects(s) != c.want {
+			t.Errorf("%v %s: selects %t, want %t", c.selector, c.kind, selects(s), c.want)
+		}
+	}
+}

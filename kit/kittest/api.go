@@ -96,7 +96,19 @@ func (a *API) AddTypes(add func(*runtime.Scheme) error, clusterScope ...string) 
 func (a *API) AddKind(gvk schema.GroupVersionKind, plural string, namespaced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.registry.add(&resource{gvk: gvk, plural: plural, namespaced: namespaced, status: true, generation: true})
+	a.registry.add(&resource{gvk: gvk, plural: plural, namespaced: namespaced, status: true, generation: true, scale: true})
+}
+
+// WithoutScale takes the scale subresource from a kind of AddKind. All of them have it at first.
+func (a *API) WithoutScale(gvk schema.GroupVersionKind) {
+	a.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.registry.byKind[gvk]
+	if r == nil || r.typed {
+		a.t.Fatalf("kittest: %s is not a kind of AddKind", gvk)
+	}
+	r.scale = false
 }
 
 // Serve changes whether discovery and Available report a resource. Stable versions are on by default, others off.

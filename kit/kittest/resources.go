@@ -22,6 +22,7 @@ type resource struct {
 	status     bool // has the status subresource
 	generation bool // counts changes of its spec
 	typed      bool // has a Go type in the scheme
+	scale      bool // has the scale subresource
 }
 
 func (r *resource) gvr() schema.GroupVersionResource {
@@ -53,6 +54,9 @@ func countsGeneration(gvk schema.GroupVersionKind) bool {
 	return !slices.Contains(noGeneration, gvk.Group) && !slices.Contains(noGenerationKinds, gvk.Kind)
 }
 
+// scalable are the built-in kinds with the scale subresource.
+var scalable = strings.Fields(`Deployment ReplicaSet ReplicationController StatefulSet`)
+
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
 // builtin are the kinds of client-go's scheme. The result is shared and read-only.
@@ -76,7 +80,7 @@ func kindsOf(s *runtime.Scheme) []*resource {
 		_, status := t.FieldByName("Status")
 		out = append(out, &resource{
 			gvk: gvk, plural: plural.Resource, namespaced: !slices.Contains(clusterScoped, gvk.Kind),
-			status: status, generation: countsGeneration(gvk), typed: true,
+			status: status, generation: countsGeneration(gvk), typed: true, scale: slices.Contains(scalable, gvk.Kind),
 		})
 	}
 	slices.SortFunc(out, func(a, b *resource) int { return strings.Compare(a.gvk.String(), b.gvk.String()) })
@@ -141,6 +145,12 @@ func (g *registry) resourceList(gv schema.GroupVersion) *metav1.APIResourceList 
 		if r.status {
 			out.APIResources = append(out.APIResources, metav1.APIResource{
 				Name: r.plural + "/status", Namespaced: r.namespaced, Kind: r.gvk.Kind, Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
+		if r.scale {
+			out.APIResources = append(out.APIResources, metav1.APIResource{
+				Name: r.plural + "/scale", Namespaced: r.namespaced, Group: "autoscaling", Version: "v1", Kind: "Scale",
+				Verbs: metav1.Verbs{"get", "patch", "update"},
 			})
 		}
 	}

@@ -19,6 +19,9 @@ const tokenLife = time.Hour
 
 // serveSubresource carries out a call to a subresource that is not a part of its object.
 func (a *API) serveSubresource(w *write, r *Request) (answer, error) {
+	if r.Subresource == "scale" && !r.kind.scale {
+		return answer{}, apierrors.NewGenericServerResponse(http.StatusNotFound, r.Verb, r.Resource.GroupResource(), r.Name, "", 0, true)
+	}
 	cur, err := w.current(r.Key())
 	if err != nil {
 		return answer{}, err

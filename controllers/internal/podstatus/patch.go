@@ -18,6 +18,9 @@ type Change struct {
 	Phase corev1.PodPhase
 	// Conditions to set, with Type, Status, Reason, Message and ObservedGeneration. Times are filled in.
 	Conditions []corev1.PodCondition
+	// OnlyThisVersion makes the patch conflict with every write since the pod was read, for changes that are right only
+	// for the status as it was read.
+	OnlyThisVersion bool
 }
 
 // Patch returns the strategic merge patch of the status subresource for a change; needed is false if the pod already
@@ -27,7 +30,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	if c.Phase != "" && c.Phase != pod.Status.Phase {
 		status["phase"] = c.Phase
 	}
-	var conditions []corev1.PodCondition
+	var conditions []any
 	for _, want := range c.Conditions {
 		old := podctl.Condition(pod, want.Type)
 		if old != nil && old.Status == want.Status && old.Reason == want.Reason && old.Message == want.Message {
@@ -37,7 +40,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 		if old != nil && old.Status == want.Status {
 			want.LastTransitionTime = old.LastTransitionTime
 		}
-		conditions = append(conditions, want)
+		conditions = append(conditions, merged(old, want))
 	}
 	if len(conditions) > 0 {
 		status["conditions"] = conditions
@@ -49,13 +52,38 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	if status["phase"] != nil && pod.Status.ObservedGeneration != pod.Generation {
 		status["observedGeneration"] = pod.Generation
 	}
+	target := precondition{UID: pod.UID}
+	if c.OnlyThisVersion {
+		target.ResourceVersion = pod.ResourceVersion
+	}
 	data, err := json.Marshal(struct {
-		Metadata uidOnly        `json:"metadata"`
+		Metadata precondition   `json:"metadata"`
 		Status   map[string]any `json:"status"`
-	}{uidOnly{pod.UID}, status})
+	}{target, status})
 	return client.StrategicPatch(data), true, err
 }
 
-type uidOnly struct {
-	UID types.UID `json:"uid"`
+type precondition struct {
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+}
+
+// merged returns a condition as it is put into a patch. A merge keeps what it does not name, so that a reason or message
+// that is to go has to be named as null.
+func merged(old *corev1.PodCondition, want corev1.PodCondition) any {
+	if old == nil || (want.Reason != "" || old.Reason == "") && (want.Message != "" || old.Message == "") {
+		return want
+	}
+	return struct {
+		corev1.PodCondition
+		Reason  *string `json:"reason"`
+		Message *string `json:"message"`
+	}{want, orNull(want.Reason), orNull(want.Message)}
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

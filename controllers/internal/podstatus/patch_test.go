@@ -33,6 +33,14 @@ func TestPatch(t *testing.T) {
 		{"another reason is no transition", corev1.PodStatus{Conditions: []corev1.PodCondition{target("q", before)}},
 			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}},
 			&corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", before)}}},
+		{"a reason and a message go", corev1.PodStatus{Conditions: []corev1.PodCondition{ready,
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "r", Message: "m", LastTransitionTime: before}}},
+			Change{Conditions: []corev1.PodCondition{condition(corev1.DisruptionTarget, corev1.ConditionFalse, "", metav1.Time{})}},
+			&corev1.PodStatus{Conditions: []corev1.PodCondition{ready, condition(corev1.DisruptionTarget, corev1.ConditionFalse, "", now)}}},
+		{"a message goes and the reason stays", corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "r", Message: "m", LastTransitionTime: before}}},
+			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}},
+			&corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", before)}}},
 		{"a phase says what it was made from", corev1.PodStatus{Phase: corev1.PodRunning, ObservedGeneration: 2},
 			Change{Phase: corev1.PodFailed}, &corev1.PodStatus{Phase: corev1.PodFailed, ObservedGeneration: 3}},
 		{"the same phase needs nothing", corev1.PodStatus{Phase: corev1.PodFailed, ObservedGeneration: 2}, Change{Phase: corev1.PodFailed}, nil},
@@ -63,6 +71,24 @@ func TestPatch(t *testing.T) {
 		b, _ := json.Marshal(got)
 		if string(a) != string(b) {
 			t.Errorf("%s:\n got %s\nwant %s", tc.name, b, a)
+		}
+	}
+}
+
+func TestAPatchMayBeBoundToTheVersionRead(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}}
+	for _, bound := range []bool{false, true} {
+		p, _, err := Patch(pod, Change{Phase: corev1.PodFailed, OnlyThisVersion: bound}, time.Now())
+		var got metav1.PartialObjectMetadata
+		if err := json.Unmarshal(p.Data, &got); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if bound {
+			want = "7"
+		}
+		if err != nil || got.UID != "u" || got.ResourceVersion != want {
+			t.Errorf("bound %t: UID %q, version %q, %v; want version %q", bound, got.UID, got.ResourceVersion, err, want)
 		}
 	}
 }

@@ -9,26 +9,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"orrery/kit/client"
 )
 
-type labels = map[string]string
+type tags = map[string]string
 
 // fake is the cache: what is in it is what Select has to return.
 type fake struct {
 	mu    sync.Mutex
 	pods  map[client.Key]*corev1.Pod
-	svcs  map[client.Key]*corev1.Service
+	svcs  map[client.Key]Selection
 	lists int
 	gets  int
 }
 
 func newFake() *fake {
-	return &fake{pods: map[client.Key]*corev1.Pod{}, svcs: map[client.Key]*corev1.Service{}}
+	return &fake{pods: map[client.Key]*corev1.Pod{}, svcs: map[client.Key]Selection{}}
 }
 
-func (f *fake) roster() *Roster { return New(Cache{Pod: f.pod, Pods: f.list, Services: f.services}) }
+func (f *fake) roster() *Roster { return New(Cache{Pod: f.pod, Pods: f.list, Selections: f.services}) }
 
 func (f *fake) pod(k client.Key) (*corev1.Pod, bool) {
 	f.mu.Lock()
@@ -50,7 +51,7 @@ func (f *fake) list(ns string) (out []*corev1.Pod) {
 	return out
 }
 
-func (f *fake) services(ns string) (out []*corev1.Service) {
+func (f *fake) services(ns string) (out []Selection) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for k, s := range f.svcs {
@@ -68,15 +69,15 @@ func (f *fake) put(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-func (f *fake) serve(name string, selector labels) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.ServiceSpec{Selector: selector}}
+func (f *fake) serve(name string, selector tags) Selection {
+	s := Selection{Key: client.Key{Namespace: "ns", Name: name}, Labels: selector}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.svcs[client.KeyOf(s)] = s
+	f.svcs[s.Key] = s
 	return s
 }
 
-func pod(name string, l labels) *corev1.Pod {
+func pod(name string, l tags) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: l}}
 }
 
@@ -107,17 +108,17 @@ func expect(t *testing.T, what string, got []string, want ...string) {
 
 func TestWholeSelectorsMatch(t *testing.T) {
 	f := newFake()
-	f.put(pod("p", labels{"app": "web", "tier": "front", "x": "1"}))
+	f.put(pod("p", tags{"app": "web", "tier": "front", "x": "1"}))
 	r := f.roster()
 	for name, c := range map[string]struct {
-		selector labels
+		selector tags
 		want     bool
 	}{
-		"one":          {labels{"app": "web"}, true},
-		"both":         {labels{"app": "web", "tier": "front"}, true},
-		"one differs":  {labels{"app": "web", "tier": "back"}, false},
-		"one is not":   {labels{"app": "web", "zone": ""}, false},
-		"value differ": {labels{"app": "db"}, false},
+		"one":          {tags{"app": "web"}, true},
+		"both":         {tags{"app": "web", "tier": "front"}, true},
+		"one differs":  {tags{"app": "web", "tier": "back"}, false},
+		"one is not":   {tags{"app": "web", "zone": ""}, false},
+		"value differ": {tags{"app": "db"}, false},
 	} {
 		got := len(r.Select(f.serve(name, c.selector))) == 1
 		if got != c.want {
@@ -125,30 +126,58 @@ func TestWholeSelectorsMatch(t *testing.T) {
 		}
 	}
 	expect(t, "services of the pod", keyNames(r.Matching("ns", f.pods[client.Key{Namespace: "ns", Name: "p"}].Labels)), "both", "one")
-	expect(t, "services elsewhere", keyNames(r.Matching("other", labels{"app": "web"})))
+	expect(t, "services elsewhere", keyNames(r.Matching("other", tags{"app": "web"})))
 }
 
-func TestServicesThatSelectNothing(t *testing.T) {
-	for _, c := range []struct {
-		selector labels
-		kind     corev1.ServiceType
-		want     bool
-	}{{labels{"a": "b"}, "", true}, {nil, "", false}, {labels{}, "", false}, {labels{"a": "b"}, corev1.ServiceTypeExternalName, false}} {
-		s := &corev1.Service{Spec: corev1.ServiceSpec{Selector: c.selector, Type: c.kind}}
-		if Selects(s) != c.want {
-			t.Errorf("%v %s: selects %t, want %t", c.selector, c.kind, Selects(s), c.want)
+func TestSelectionsWithoutLabelsMatchByTheirRest(t *testing.T) {
+	f := newFake()
+	f.put(pod("web", tags{"app": "web"}))
+	f.put(pod("db", tags{"app": "db"}))
+	f.put(pod("bare", nil))
+	f.put(pod("canary", tags{"app": "web", "track": "canary"}))
+	r := f.roster()
+	serve := func(name string, l tags, rest string) Selection {
+		s := Selection{Key: client.Key{Namespace: "ns", Name: name}, Labels: l}
+		if rest != "" {
+			s.Rest = must(labels.Parse(rest))
 		}
+		f.svcs[s.Key] = s
+		return s
 	}
+	for _, c := range []struct {
+		sel  Selection
+		want []string
+	}{
+		{serve("all", nil, ""), []string{"bare", "canary", "db", "web"}},
+		{serve("in", nil, "app in (web,db)"), []string{"canary", "db", "web"}},
+		{serve("both", tags{"app": "web"}, "!track"), []string{"web"}},
+		{serve("none", nil, "app,!app"), []string{}},
+	} {
+		expect(t, c.sel.Key.Name, podNames(r.Select(c.sel)), c.want...)
+	}
+	expect(t, "objects of a pod", keyNames(r.Matching("ns", tags{"app": "web"})), "all", "both", "in")
+	expect(t, "objects of a pod without labels", keyNames(r.Matching("ns", nil)), "all")
+	late := f.put(pod("late", tags{"app": "db"}))
+	expect(t, "objects of a new pod", keyNames(r.Enter(late)), "all", "in")
+	expect(t, "another rest", podNames(r.Select(serve("both", tags{"app": "web"}, "track"))), "canary")
+	expect(t, "no rest", podNames(r.Select(serve("both", tags{"app": "web"}, ""))), "canary", "web")
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 func TestNewSelectorFindsPodsThatWereThere(t *testing.T) {
 	f := newFake()
-	f.put(pod("a", labels{"app": "web"}))
-	f.put(pod("b", labels{"app": "db"}))
+	f.put(pod("a", tags{"app": "web"}))
+	f.put(pod("b", tags{"app": "db"}))
 	r := f.roster()
-	expect(t, "before", podNames(r.Select(f.serve("s", labels{"app": "web"}))), "a")
-	expect(t, "after", podNames(r.Select(f.serve("s", labels{"app": "db"}))), "b")
-	expect(t, "services of the old selector", keyNames(r.Matching("ns", labels{"app": "web"})))
+	expect(t, "before", podNames(r.Select(f.serve("s", tags{"app": "web"}))), "a")
+	expect(t, "after", podNames(r.Select(f.serve("s", tags{"app": "db"}))), "b")
+	expect(t, "services of the old selector", keyNames(r.Matching("ns", tags{"app": "web"})))
 	r.Forget(client.Key{Namespace: "ns", Name: "s"})
 	if len(r.spaces) != 0 {
 		t.Errorf("a namespace without Services is kept: %v", r.spaces)
@@ -157,11 +186,11 @@ func TestNewSelectorFindsPodsThatWereThere(t *testing.T) {
 
 func TestAPodThatComesBackBeforeItsDeleteIsHeardOf(t *testing.T) {
 	f := newFake()
-	old := f.put(pod("a", labels{"app": "web"}))
+	old := f.put(pod("a", tags{"app": "web"}))
 	r := f.roster()
-	s := f.serve("s", labels{"app": "web"})
+	s := f.serve("s", tags{"app": "web"})
 	r.Select(s)
-	f.put(pod("a", labels{"app": "web"})) // deleted and made again in the cache already
+	f.put(pod("a", tags{"app": "web"})) // deleted and made again in the cache already
 	expect(t, "services of the deleted pod", keyNames(r.Leave(old)), "s")
 	expect(t, "pods", podNames(r.Select(s)), "a")
 }
@@ -169,10 +198,10 @@ func TestAPodThatComesBackBeforeItsDeleteIsHeardOf(t *testing.T) {
 func TestNamesOfPodsThatAreGoneAreDropped(t *testing.T) {
 	f := newFake()
 	r := f.roster()
-	s := f.serve("s", labels{"app": "web"})
+	s := f.serve("s", tags{"app": "web"})
 	r.Select(s)
 	for i := range 100 {
-		p := f.put(pod(fmt.Sprint("p", i), labels{"app": "web"}))
+		p := f.put(pod(fmt.Sprint("p", i), tags{"app": "web"}))
 		r.Enter(p)
 		delete(f.pods, client.KeyOf(p))
 		r.Leave(p)
@@ -189,10 +218,10 @@ func TestCostOfOnePodChange(t *testing.T) {
 	f := newFake()
 	for i := range services {
 		// Every selector has a pair that all pods have, and one that few have.
-		f.serve(fmt.Sprint("s", i), labels{"a-team": "all", "app": fmt.Sprint(i)})
+		f.serve(fmt.Sprint("s", i), tags{"a-team": "all", "app": fmt.Sprint(i)})
 	}
 	for i := range pods {
-		f.put(pod(fmt.Sprint("p", i), labels{"a-team": "all", "app": fmt.Sprint(i), "hash": "x"}))
+		f.put(pod(fmt.Sprint("p", i), tags{"a-team": "all", "app": fmt.Sprint(i), "hash": "x"}))
 	}
 	r := f.roster()
 	for _, s := range f.svcs {
@@ -211,18 +240,19 @@ func TestCostOfOnePodChange(t *testing.T) {
 	if worst > 2 {
 		t.Errorf("one label pair leads to %d Services", worst)
 	}
-	expect(t, "services of a pod", keyNames(r.Matching("ns", labels{"a-team": "all", "app": "7", "hash": "x"})), "s7")
+	expect(t, "services of a pod", keyNames(r.Matching("ns", tags{"a-team": "all", "app": "7", "hash": "x"})), "s7")
 }
 
 // TestAnyOrderOfEvents changes pods and Services at random and tells the roster late and in order, as an informer
 // does, while it is asked. Once it has heard everything, it must select what the cache holds.
 func TestAnyOrderOfEvents(t *testing.T) {
+	rests := []labels.Selector{must(labels.Parse("a")), must(labels.Parse("!b")), must(labels.Parse("c in (0,1)"))}
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		f := newFake()
 		r := f.roster()
-		anyLabels := func() labels {
-			l := labels{}
+		anyLabels := func() tags {
+			l := tags{}
 			for _, k := range []string{"a", "b", "c"} {
 				if rnd.IntN(3) > 0 {
 					l[k] = fmt.Sprint(rnd.IntN(3))
@@ -250,16 +280,20 @@ func TestAnyOrderOfEvents(t *testing.T) {
 					late = append(late, func() { r.Leave(old) })
 				}
 			case 4:
-				if l := anyLabels(); len(l) > 0 {
-					r.Select(f.serve(fmt.Sprint("s", rnd.IntN(6)), l))
+				s := f.serve(fmt.Sprint("s", rnd.IntN(6)), anyLabels())
+				if rnd.IntN(2) == 0 {
+					s.Rest = rests[rnd.IntN(len(rests))]
+					f.svcs[s.Key] = s
 				}
+				r.Select(s)
 			case 5:
 				svc := client.Key{Namespace: "ns", Name: fmt.Sprint("s", rnd.IntN(6))}
-				if f.svcs[svc] != nil && rnd.IntN(4) == 0 {
+				s, known := f.svcs[svc]
+				if known && rnd.IntN(4) == 0 {
 					delete(f.svcs, svc)
 					r.Forget(svc)
-				} else if f.svcs[svc] != nil {
-					r.Select(f.svcs[svc])
+				} else if known {
+					r.Select(s)
 				}
 			}
 			hear(rnd.IntN(3))
@@ -274,7 +308,7 @@ func TestAnyOrderOfEvents(t *testing.T) {
 			}
 			slices.Sort(want)
 			if got := podNames(r.Select(s)); !slices.Equal(got, append([]string{}, want...)) {
-				t.Fatalf("seed %d: %v selects %v, want %v", seed, s.Spec.Selector, got, want)
+				t.Fatalf("seed %d: %v selects %v, want %v", seed, s.Labels, got, want)
 			}
 		}
 	}
@@ -288,14 +322,14 @@ func TestConcurrentUse(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for j := range 200 {
-				s := f.serve(fmt.Sprint("s", j%5), labels{"app": fmt.Sprint(j % 7)})
+				s := f.serve(fmt.Sprint("s", j%5), tags{"app": fmt.Sprint(j % 7)})
 				r.Select(s)
-				p := f.put(pod(fmt.Sprint("p", i, j), labels{"app": fmt.Sprint(j % 7)}))
+				p := f.put(pod(fmt.Sprint("p", i, j), tags{"app": fmt.Sprint(j % 7)}))
 				r.Enter(p)
 				r.Matching("ns", p.Labels)
 				r.Leave(p)
 				if j%20 == 0 {
-					r.Forget(client.KeyOf(s))
+					r.Forget(s.Key)
 				}
 			}
 		})
@@ -306,11 +340,11 @@ func TestConcurrentUse(t *testing.T) {
 func BenchmarkMatchingAmongFiveThousandServices(b *testing.B) {
 	f := newFake()
 	for i := range 5000 {
-		f.serve(fmt.Sprint("s", i), labels{"team": "all", "app": fmt.Sprint(i)})
+		f.serve(fmt.Sprint("s", i), tags{"team": "all", "app": fmt.Sprint(i)})
 	}
 	r := f.roster()
-	r.Select(f.serve("s0", labels{"team": "all", "app": "0"}))
-	l := labels{"team": "all", "app": "77", "pod-template-hash": "5d8f"}
+	r.Select(f.serve("s0", tags{"team": "all", "app": "0"}))
+	l := tags{"team": "all", "app": "77", "pod-template-hash": "5d8f"}
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Matching("ns", l)

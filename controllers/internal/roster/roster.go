@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"orrery/kit/client"
 )
@@ -16,8 +17,33 @@ type Cache struct {
 	Pod func(key client.Key) (pod *corev1.Pod, ok bool)
 	// Pods lists the pods of a namespace.
 	Pods func(namespace string) []*corev1.Pod
-	// Services lists the Services of a namespace.
-	Services func(namespace string) []*corev1.Service
+	// Selections lists the selections of a namespace.
+	Selections func(namespace string) []Selection
+}
+
+// Selection is an object that selects pods of its namespace: those that carry all its labels and match the rest.
+type Selection struct {
+	Key client.Key
+	// Labels are the pairs that a pod must carry.
+	Labels map[string]string
+	// Rest is what else a pod must match; nil is nothing.
+	Rest labels.Selector
+}
+
+func (s Selection) equal(o Selection) bool {
+	if (s.Rest == nil) != (o.Rest == nil) || !maps.Equal(s.Labels, o.Labels) {
+		return false
+	}
+	return s.Rest == nil || s.Rest.String() == o.Rest.String()
+}
+
+func (s Selection) matches(set map[string]string) bool {
+	for k, want := range s.Labels {
+		if have, ok := set[k]; !ok || have != want {
+			return false
+		}
+	}
+	return s.Rest == nil || s.Rest.Matches(labels.Set(set))
 }
 
 // Roster is safe for concurrent use. Pod events must be passed on after the cache shows the change.
@@ -31,21 +57,16 @@ type Roster struct {
 // New returns an empty roster.
 func New(c Cache) *Roster { return &Roster{cache: c, spaces: map[string]*space{}} }
 
-// Selects reports whether the roster follows a Service: it selects pods, and they answer for it.
-func Selects(svc *corev1.Service) bool {
-	return len(svc.Spec.Selector) > 0 && svc.Spec.Type != corev1.ServiceTypeExternalName
-}
-
-// Select returns the pods that a Service selects, in no order. The Service is followed from then on.
-func (r *Roster) Select(svc *corev1.Service) []*corev1.Pod {
-	e := r.find(svc)
+// Select returns the pods that are selected, in no order. The selection is followed from then on.
+func (r *Roster) Select(sel Selection) []*corev1.Pod {
+	e := r.find(sel)
 	if e == nil {
-		e = r.follow(svc)
+		e = r.follow(sel)
 	}
 	return e.current(r.cache.Pod)
 }
 
-// Forget ends the following of a Service.
+// Forget ends the following of an object's selection.
 func (r *Roster) Forget(key client.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,86 +80,86 @@ func (r *Roster) Forget(key client.Key) {
 	}
 }
 
-// Matching returns the followed Services that select a pod with these labels.
-func (r *Roster) Matching(namespace string, labels map[string]string) []client.Key {
+// Matching returns the followed objects that select a pod with these labels.
+func (r *Roster) Matching(namespace string, set map[string]string) []client.Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var keys []client.Key
-	r.spaces[namespace].each(labels, func(e *entry) { keys = append(keys, e.key) })
+	r.spaces[namespace].each(set, func(e *entry) { keys = append(keys, e.Key) })
 	return keys
 }
 
-// Enter files a pod that is new or has new labels, and returns the followed Services that select it.
+// Enter files a pod that is new or has new labels, and returns the followed objects that select it.
 func (r *Roster) Enter(pod *corev1.Pod) []client.Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var keys []client.Key
 	r.spaces[pod.Namespace].each(pod.Labels, func(e *entry) {
 		e.add(pod.Name)
-		keys = append(keys, e.key)
+		keys = append(keys, e.Key)
 	})
 	return keys
 }
 
-// Leave drops the name of a pod that is gone, and returns the followed Services that selected it.
+// Leave drops the name of a pod that is gone, and returns the followed objects that selected it.
 func (r *Roster) Leave(pod *corev1.Pod) []client.Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var keys []client.Key
 	r.spaces[pod.Namespace].each(pod.Labels, func(e *entry) {
 		e.drop(pod.Name, r.cache.Pod)
-		keys = append(keys, e.key)
+		keys = append(keys, e.Key)
 	})
 	return keys
 }
 
-// find returns the entry of a Service if it is there with the same selector.
-func (r *Roster) find(svc *corev1.Service) *entry {
+// find returns the entry of an object if it is there with the same selector.
+func (r *Roster) find(sel Selection) *entry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	s := r.spaces[svc.Namespace]
+	s := r.spaces[sel.Key.Namespace]
 	if s == nil {
 		return nil
 	}
-	if e := s.entries[svc.Name]; e != nil && maps.Equal(e.selector, svc.Spec.Selector) {
+	if e := s.entries[sel.Key.Name]; e != nil && e.equal(sel) {
 		return e
 	}
 	return nil
 }
 
-// follow files a Service and fills in its pods. The cache is read while r.mu is held and after the Service is filed:
+// follow files a selection and fills in its pods. The cache is read while r.mu is held and after the selection is filed:
 // a pod that changed before is in the list, and the event of one that changes later waits for the lock.
-func (r *Roster) follow(svc *corev1.Service) *entry {
+func (r *Roster) follow(sel Selection) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.spaces[svc.Namespace]
+	s := r.spaces[sel.Key.Namespace]
 	added := newSpace()
 	if s == nil {
-		// The first Service of a namespace brings the others, so that a restart costs one pass over the pods.
+		// The first of a namespace brings the others, so that a restart costs one pass over the pods.
 		s = newSpace()
-		r.spaces[svc.Namespace] = s
-		for _, other := range r.cache.Services(svc.Namespace) {
-			if Selects(other) && other.Name != svc.Name {
+		r.spaces[sel.Key.Namespace] = s
+		for _, other := range r.cache.Selections(sel.Key.Namespace) {
+			if other.Key != sel.Key {
 				s.insert(newEntry(other), added)
 			}
 		}
 	}
-	s.remove(svc.Name)
-	e := newEntry(svc)
+	s.remove(sel.Key.Name)
+	e := newEntry(sel)
 	s.insert(e, added)
-	for _, pod := range r.cache.Pods(svc.Namespace) {
+	for _, pod := range r.cache.Pods(sel.Key.Namespace) {
 		added.each(pod.Labels, func(e *entry) { e.add(pod.Name) })
 	}
 	return e
 }
 
-// pair is one label with its value.
+// pair is one label with its value. The zero pair, which no pod has, stands for selections without labels.
 type pair struct{ key, value string }
 
-// space holds the Services of one namespace.
+// space holds the selections of one namespace.
 type space struct {
 	entries map[string]*entry
-	filed   map[pair][]*entry // each entry stands under one pair of its selector
+	filed   map[pair][]*entry // each entry stands under one pair of its labels
 	uses    map[pair]int      // how many selectors have the pair
 }
 
@@ -149,16 +170,16 @@ func newSpace() *space {
 // insert files an entry, in also too: there it stands under the same pair.
 func (s *space) insert(e *entry, also *space) {
 	first := true
-	for _, k := range slices.Sorted(maps.Keys(e.selector)) {
-		p := pair{k, e.selector[k]}
+	for _, k := range slices.Sorted(maps.Keys(e.Labels)) {
+		p := pair{k, e.Labels[k]}
 		if first || s.uses[p] < s.uses[e.under] {
 			e.under, first = p, false
 		}
 	}
-	for k, v := range e.selector {
+	for k, v := range e.Labels {
 		s.uses[pair{k, v}]++
 	}
-	s.entries[e.key.Name] = e
+	s.entries[e.Key.Name] = e
 	s.filed[e.under] = append(s.filed[e.under], e)
 	also.filed[e.under] = append(also.filed[e.under], e)
 }
@@ -169,7 +190,7 @@ func (s *space) remove(name string) {
 		return
 	}
 	delete(s.entries, name)
-	for k, v := range e.selector {
+	for k, v := range e.Labels {
 		p := pair{k, v}
 		if s.uses[p]--; s.uses[p] == 0 {
 			delete(s.uses, p)
@@ -183,42 +204,35 @@ func (s *space) remove(name string) {
 	}
 }
 
-// each calls f for the entries whose selector matches the labels. A nil space has none.
-func (s *space) each(labels map[string]string, f func(*entry)) {
+// each calls f for the entries that select a pod with these labels. A nil space has none.
+func (s *space) each(set map[string]string, f func(*entry)) {
 	if s == nil {
 		return
 	}
-	for k, v := range labels {
-		for _, e := range s.filed[pair{k, v}] {
-			if e.matches(labels) {
-				f(e)
-			}
+	for k, v := range set {
+		s.among(pair{k, v}, set, f)
+	}
+	s.among(pair{}, set, f)
+}
+
+func (s *space) among(p pair, set map[string]string, f func(*entry)) {
+	for _, e := range s.filed[p] {
+		if e.matches(set) {
+			f(e)
 		}
 	}
 }
 
-// entry is one Service. All but names is fixed.
+// entry is one selection. All but names is fixed.
 type entry struct {
-	key      client.Key
-	selector map[string]string
-	under    pair
+	Selection
+	under pair
 
 	mu    sync.Mutex // guards names
 	names map[string]struct{}
 }
 
-func newEntry(svc *corev1.Service) *entry {
-	return &entry{key: client.KeyOf(svc), selector: svc.Spec.Selector, names: map[string]struct{}{}}
-}
-
-func (e *entry) matches(labels map[string]string) bool {
-	for k, want := range e.selector {
-		if have, ok := labels[k]; !ok || have != want {
-			return false
-		}
-	}
-	return true
-}
+func newEntry(s Selection) *entry { return &entry{Selection: s, names: map[string]struct{}{}} }
 
 func (e *entry) add(pod string) {
 	e.mu.Lock()
@@ -231,7 +245,7 @@ func (e *entry) add(pod string) {
 func (e *entry) drop(pod string, lookup func(client.Key) (*corev1.Pod, bool)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, ok := lookup(client.Key{Namespace: e.key.Namespace, Name: pod}); !ok {
+	if _, ok := lookup(client.Key{Namespace: e.Key.Namespace, Name: pod}); !ok {
 		delete(e.names, pod)
 	}
 }
@@ -242,7 +256,7 @@ func (e *entry) current(lookup func(client.Key) (*corev1.Pod, bool)) []*corev1.P
 	defer e.mu.Unlock()
 	out := make([]*corev1.Pod, 0, len(e.names))
 	for name := range e.names {
-		pod, ok := lookup(client.Key{Namespace: e.key.Namespace, Name: name})
+		pod, ok := lookup(client.Key{Namespace: e.Key.Namespace, Name: name})
 		if !ok || !e.matches(pod.Labels) {
 			delete(e.names, name)
 			continue
