@@ -131,7 +131,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 		api := kittest.New(t)
 		populate(t, api, replicaSet("rs", 3), 3)
 		api.Create(t, budget("b", atLeast("2")))
-		left := 3
+		left := 3 // read and written by the one worker
 		api.React(func(r *kittest.Request) *kittest.Reaction {
 			if r.Verb == "update" && left > 0 {
 				left--

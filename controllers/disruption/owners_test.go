@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,11 +136,11 @@ func TestOwnersThatCannotBeReckonedWith(t *testing.T) {
 }
 
 // asked counts the reads of scales.
-func asked(api *kittest.API) *int {
-	n := new(int)
+func asked(api *kittest.API) *atomic.Int64 {
+	n := new(atomic.Int64)
 	api.React(func(r *kittest.Request) *kittest.Reaction {
 		if r.Verb == "get" && r.Subresource == "scale" {
-			*n++
+			n.Add(1)
 		}
 		return nil
 	})
@@ -160,10 +161,10 @@ func TestManyPodsOfOneOwnerCostFewQuestions(t *testing.T) {
 		api.Create(t, budget("c", atLeast("10%")))
 		api.Run(t, Descriptor())
 		api.Settle()
-		if *n > 2 {
-			t.Errorf("asked %d times for the scale at the start, want 1 or 2", *n)
+		if n.Load() > 2 {
+			t.Errorf("asked %d times for the scale at the start, want 1 or 2", n.Load())
 		}
-		*n = 0
+		n.Store(0)
 		for _, p := range pods { // one every 100 ms
 			p.Status.Conditions[0].Status = corev1.ConditionTrue
 			api.Update(t, p)
@@ -172,13 +173,13 @@ func TestManyPodsOfOneOwnerCostFewQuestions(t *testing.T) {
 		api.Pass(5 * time.Second)
 		expectState(t, api, "b", "allows 10: healthy 100, desired 90, expected 100; True SufficientPods")
 		expectState(t, api, "c", "allows 90: healthy 100, desired 10, expected 100; True SufficientPods")
-		if *n > 25 {
-			t.Errorf("asked %d times for the scale in 10 seconds, want about one each second", *n)
+		if n.Load() > 25 {
+			t.Errorf("asked %d times for the scale in 10 seconds, want about one each second", n.Load())
 		}
-		*n = 0
+		n.Store(0)
 		api.Pass(time.Hour)
-		if *n != 0 {
-			t.Errorf("asked %d times for the scale while nothing changed", *n)
+		if n.Load() != 0 {
+			t.Errorf("asked %d times for the scale while nothing changed", n.Load())
 		}
 	})
 }
@@ -187,11 +188,12 @@ func TestABrokenScaleMakesNoStormAndHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)
 		api.AddKind(widgets, "widgets", true)
-		broken := true
-		n := 0
+		var broken atomic.Bool
+		var n atomic.Int64
+		broken.Store(true)
 		api.React(func(r *kittest.Request) *kittest.Reaction {
-			if r.Subresource == "scale" && broken {
-				n++
+			if r.Subresource == "scale" && broken.Load() {
+				n.Add(1)
 				return kittest.Refuse(500, "conversion webhook failed")
 			}
 			return nil
@@ -219,11 +221,11 @@ func TestABrokenScaleMakesNoStormAndHoldsUpNobody(t *testing.T) {
 			api.Update(t, p)
 			api.Pass(time.Second)
 		}
-		if n > 20 {
-			t.Errorf("asked %d times for a broken scale in 10 minutes", n)
+		if n.Load() > 20 {
+			t.Errorf("asked %d times for a broken scale in 10 minutes", n.Load())
 		}
 		api.Expect(t) // nothing is written again and again
-		broken = false
+		broken.Store(false)
 		api.Pass(time.Minute + time.Second)
 		b = expectState(t, api, "b", "allows 1: healthy 3, desired 2, expected 3; True SufficientPods")
 		if len(b.Status.Conditions) != 1 || b.Status.Conditions[0].Message != "" {
@@ -239,10 +241,10 @@ func TestAnOwnerThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 		api := kittest.New(t)
 		api.AddKind(widgets, "widgets", true)
 		api.AddKind(gadgets, "gadgets", true)
-		n := 0
+		var n atomic.Int64
 		api.React(func(r *kittest.Request) *kittest.Reaction {
 			if r.Subresource == "scale" && r.Resource.Resource == "gadgets" {
-				n++
+				n.Add(1)
 				time.Sleep(askTimeout) // then the caller gives up
 				return &kittest.Reaction{Err: context.DeadlineExceeded}
 			}
@@ -279,10 +281,10 @@ func TestAnOwnerThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 		api.Create(t, budget("late", atMost("1"), selecting(&metav1.LabelSelector{MatchLabels: app("late")})))
 		api.Pass(time.Second)
 		expectState(t, api, "late", "allows 1: healthy 3, desired 2, expected 3; True SufficientPods")
-		n = 0
+		n.Store(0)
 		api.Pass(10 * time.Minute)
-		if n > 20 {
-			t.Errorf("asked %d times in 10 minutes for the scales of a kind that does not answer", n)
+		if n.Load() > 20 {
+			t.Errorf("asked %d times in 10 minutes for the scales of a kind that does not answer", n.Load())
 		}
 	})
 }

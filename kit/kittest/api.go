@@ -140,7 +140,7 @@ func (a *API) Client(user string, rules ...rbacv1.PolicyRule) *client.Client {
 	a.t.Helper()
 	config := a.Config(user, rules...)
 	c, err := client.New(config, client.Options{
-		Scheme: a.scheme, Mapper: a.registry.mapper, HTTPClient: &http.Client{Transport: config.Transport},
+		Scheme: a.scheme, Mapper: safeMapper{a.registry.mapper, &a.mu}, HTTPClient: &http.Client{Transport: config.Transport},
 	})
 	if err != nil {
 		a.t.Fatalf("kittest: make client: %v", err)

@@ -95,6 +95,19 @@ type registry struct {
 	extra  map[schema.GroupVersionResource]bool // served although not stable, or (false) hidden although it is
 }
 
+// safeMapper lets kinds be added while controllers look others up.
+type safeMapper struct {
+	meta.RESTMapper
+	mu *sync.Mutex // that of the API, which guards the registry
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m safeMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.RESTMapper.RESTMapping(gk, versions...)
+}
+
 func newRegistry() *registry {
 	g := &registry{
 		byName: map[schema.GroupVersionResource]*resource{},

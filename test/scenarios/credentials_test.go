@@ -28,6 +28,9 @@ var writers = map[string]map[string][]string{
 	"replication-controller": {
 		"pods": {"create", "delete", "patch"}, "replicationcontrollers/status": {"update", "patch"},
 	},
+	"disruption-controller": {
+		"poddisruptionbudgets/status": {"update"}, "pods/status": {"patch"},
+	},
 	"endpointslice-controller": {"endpointslices": {"create", "update", "patch", "delete"}},
 	"service-account-controller": {
 		"serviceaccounts": {"create"},
@@ -68,6 +71,7 @@ func TestEachControllerWritesAsItself(t *testing.T) {
 		"deployment-controller create replicasets",
 		"replicaset-controller create pods",
 		"replication-controller create pods",
+		"disruption-controller update poddisruptionbudgets/status",
 		"endpointslice-controller create endpointslices",
 		"service-account-controller create serviceaccounts",
 		"root-ca-cert-publisher create configmaps",
@@ -110,6 +114,7 @@ type: kubernetes.io/service-account-token
 `)
 	must(e.Client().AppsV1().Deployments(ns).Create(t.Context(), deployment("web", 2), metav1.CreateOptions{}))(t)
 	must(e.Client().CoreV1().Services(ns).Create(t.Context(), service("web"), metav1.CreateOptions{}))(t)
+	e.guard(t, ns, budget("web", "web", "1", ""))
 	e.finishedJob(t, ns, "done", 1)
 	eventually(t, "deployment", func() error { return e.rolledOut(t, ns, "web", 2) })
 	eventually(t, "endpoints", func() error { return e.exposed(t, ns, "web", 2) })
