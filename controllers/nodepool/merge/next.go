@@ -44,6 +44,7 @@ type claim struct {
 type run struct {
 	Input
 	out    Outcome
+	again  bool               // the node was made again, and its record is older than it
 	joined map[types.UID]bool // pools that the node has joined before
 	member map[types.UID]bool // pools that the node belongs to and that act on it now
 	claims map[record.Key]claim
@@ -75,12 +76,12 @@ func Next(state record.State, rec record.Record, in Input) Outcome {
 
 // remember finds out what the node has joined. One that was made again with an old record has joined nothing.
 func (r *run) remember() {
-	again := r.out.Record.Node != r.Node
+	r.again = r.out.Record.Node != r.Node
 	r.out.Record.Node = r.Node
 	for i := range r.out.Record.Pools {
 		p := &r.out.Record.Pools[i]
-		p.Joined = p.Joined && !again
-		r.joined[p.UID] = !again
+		p.Joined = p.Joined && !r.again
+		r.joined[p.UID] = !r.again
 	}
 }
 
@@ -208,7 +209,7 @@ func (r *run) take(k record.Key, c claim, owner *record.Pool) {
 	case owner != nil:
 		e := owner.Keys[k]
 		was = e.Was
-		if !has || !e.Holds(now.Text) {
+		if !r.again && (!has || !e.Holds(now.Text)) {
 			if r.HeldOff != nil && r.HeldOff(k) {
 				r.conflict(c.pool.UID, k, Flapping)
 				return
@@ -217,7 +218,7 @@ func (r *run) take(k record.Key, c claim, owner *record.Pool) {
 				r.out.Drifted = append(r.out.Drifted, k)
 			}
 		}
-		if owner.UID == c.pool.UID && e.Holds(c.value) {
+		if !r.again && owner.UID == c.pool.UID && e.Holds(c.value) {
 			why = Drift
 		}
 		delete(owner.Keys, k)
