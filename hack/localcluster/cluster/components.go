@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +15,27 @@ import (
 	"orrery/hack/localcluster/internal/binaries"
 )
 
-// stages is what kwok does with nodes and pods.
+// stagesText is what kwok does with nodes and pods; see stages.
 //
 //go:embed stages.yaml
-var stages []byte
+var stagesText string
+
+// containersText defines what stages.yaml asks about containers.
+//
+//go:embed containers.jq
+var containersText string
+
+// stages returns the configuration of kwok. Expressions cannot share definitions
+// there, so each gets its copy.
+func stages() string {
+	var definitions []string
+	for line := range strings.Lines(containersText) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			definitions = append(definitions, line)
+		}
+	}
+	return strings.ReplaceAll(stagesText, "@containers@", strings.Join(definitions, " "))
+}
 
 // Grace periods: how long a component may take to end after SIGTERM.
 const (
@@ -104,7 +122,7 @@ func (c *Cluster) startKwok(ctx context.Context) error {
 		return nil
 	}
 	path := filepath.Join(c.dir, "kwok.yaml")
-	if err := os.WriteFile(path, stages, 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(stages()), 0o644); err != nil {
 		return fmt.Errorf("write kwok stages: %w", err)
 	}
 	err := poll(ctx, "namespace "+corev1.NamespaceNodeLease, c.APIServer(), func(ctx context.Context) error {

@@ -1,12 +1,12 @@
 package cluster
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/itchyny/gojq"
@@ -27,12 +27,17 @@ type stage struct {
 				}
 			}
 		}
+		Delay struct {
+			DurationFrom struct {
+				JQ struct{ Expression string }
+			}
+		}
 	}
 }
 
 func readStages(t *testing.T, kind string) []stage {
 	t.Helper()
-	decoder := yaml.NewYAMLToJSONDecoder(bytes.NewReader(stages))
+	decoder := yaml.NewYAMLToJSONDecoder(strings.NewReader(stages()))
 	var found []stage
 	for {
 		var s stage
@@ -53,6 +58,30 @@ func readStages(t *testing.T, kind string) []stage {
 	return found
 }
 
+// compiled keeps the expressions that have been seen: there are few, and many objects.
+var compiled sync.Map
+
+// evaluate returns the first value of a jq expression.
+func evaluate(t *testing.T, where, expression string, object map[string]any) any {
+	t.Helper()
+	code, known := compiled.Load(expression)
+	if !known {
+		query, err := gojq.Parse(expression)
+		if err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		if code, err = gojq.Compile(query); err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		compiled.Store(expression, code)
+	}
+	value, _ := code.(*gojq.Code).Run(object).Next()
+	if err, failed := value.(error); failed {
+		t.Fatalf("%s: %v for %v", where, err, object)
+	}
+	return value
+}
+
 // matching returns the names of the stages that select object.
 func matching(t *testing.T, all []stage, object map[string]any) []string {
 	t.Helper()
@@ -60,14 +89,7 @@ func matching(t *testing.T, all []stage, object map[string]any) []string {
 	for _, s := range all {
 		matches := true
 		for _, expression := range s.Spec.Selector.MatchExpressions {
-			query, err := gojq.Parse(expression.JQ.Key)
-			if err != nil {
-				t.Fatalf("%s: %v", s.Metadata.Name, err)
-			}
-			value, _ := query.Run(object).Next()
-			if err, failed := value.(error); failed {
-				t.Fatalf("%s: %v", s.Metadata.Name, err)
-			}
+			value := evaluate(t, s.Metadata.Name, expression.JQ.Key, object)
 			in := fmt.Sprint(value) == expression.JQ.Values[0]
 			matches = matches && in == (expression.JQ.Operator == "In")
 		}
@@ -76,6 +98,15 @@ func matching(t *testing.T, all []stage, object map[string]any) []string {
 		}
 	}
 	return names
+}
+
+// commands are containers that stand for what a command can tell.
+var commands = []map[string]any{
+	{},
+	{"command": []any{"sleep", "5"}},
+	{"command": []any{"/bin/false"}, "readinessProbe": map[string]any{"initialDelaySeconds": 5}},
+	{"command": []any{"sh", "-c", "while true; do sleep 1; done"}},
+	{"image": "pause:3", "readinessProbe": map[string]any{"exec": map[string]any{"command": []any{"test", "-f", "/x"}}}},
 }
 
 // podStates makes a pod for every combination of what the selectors look at.
@@ -103,15 +134,20 @@ func podStates(visit func(pod map[string]any)) {
 			if bit(6) {
 				metadata["ownerReferences"] = []any{map[string]any{"kind": "Job"}}
 			}
-			spec := map[string]any{"restartPolicy": "Never"}
+			policies := []string{"Never", "Always"}
 			if bit(7) {
-				spec["restartPolicy"] = "OnFailure"
+				policies = []string{"OnFailure"}
 			}
 			status := map[string]any{"phase": phase}
 			if bit(8) {
 				status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True"}}
 			}
-			visit(map[string]any{"metadata": metadata, "spec": spec, "status": status})
+			for _, container := range commands {
+				for _, policy := range policies {
+					spec := map[string]any{"restartPolicy": policy, "containers": []any{container}}
+					visit(map[string]any{"metadata": metadata, "spec": spec, "status": status})
+				}
+			}
 		}
 	}
 }
@@ -144,7 +180,8 @@ func TestPodsGoThroughTheExpectedStages(t *testing.T) {
 		"kept pending":           {`"annotations": {"localcluster.orrery/pending": "true"}`, `"phase": "Pending"`, ""},
 		"running":                {``, `"phase": "Running", ` + ready, ""},
 		"made unready":           {`"annotations": {"localcluster.orrery/ready": "false"}`, `"phase": "Running", ` + ready, "pod-readiness"},
-		"of a job":               {`"ownerReferences": [{"kind": "Job"}]`, `"phase": "Running", ` + ready, "pod-complete"},
+		"of a job":               {`"ownerReferences": [{"kind": "Job"}]`, `"phase": "Running", ` + ready, "pod-succeed"},
+		"told to fail":           {`"annotations": {"localcluster.orrery/run-for": "1s", "localcluster.orrery/exit-code": "2"}`, `"phase": "Running", ` + ready, "pod-fail"},
 		"completed":              {`"ownerReferences": [{"kind": "Job"}]`, `"phase": "Succeeded"`, ""},
 		"deleted":                {deleted, `"phase": "Running", ` + ready, "pod-delete"},
 		"deleted before start":   {deleted, `"phase": "Pending"`, "pod-delete"},
@@ -161,6 +198,73 @@ func TestPodsGoThroughTheExpectedStages(t *testing.T) {
 		}
 		if got := strings.Join(matching(t, all, pod), ","); got != test.want {
 			t.Errorf("%s: stage %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestCommandsDecideHowContainersEnd(t *testing.T) {
+	all := readStages(t, "Pod")
+	const job, pod = `"ownerReferences": [{"kind": "Job"}], "annotations": {"batch.kubernetes.io/job-completion-index": "1"}`, ``
+	const once = `"command": ["sh", "-c", "if [[ -r /data/x ]]\nthen\n exit 0\nelse\n touch /data/x\n exit 3\nfi"]`
+	for name, test := range map[string]struct{ metadata, policy, container, volumes, want string }{
+		"nothing, of a job":         {job, "Never", ``, ``, "pod-succeed"},
+		"nothing, of nobody":        {pod, "Always", ``, ``, ""},
+		"pause, of a job":           {job, "Never", `"image": "registry.k8s.io/pause:3.10"`, ``, ""},
+		"a server":                  {pod, "Always", `"image": "agnhost:2", "args": ["netexec"]`, ``, ""},
+		"sleep":                     {pod, "Never", `"command": ["sleep", "300"]`, ``, "pod-succeed"},
+		"sleep for ever":            {job, "Never", `"command": ["sleep", "infinity"]`, ``, ""},
+		"sleep, restarted":          {pod, "Always", `"command": ["sleep", "300"]`, ``, "pod-restart"},
+		"true":                      {job, "OnFailure", `"command": ["/bin/true"]`, ``, "pod-succeed"},
+		"false":                     {pod, "Never", `"command": ["/bin/false"]`, ``, "pod-fail"},
+		"false, restarted":          {job, "OnFailure", `"command": ["/bin/false"]`, ``, "pod-restart"},
+		"exit 0 in a shell":         {pod, "Never", `"command": ["/bin/sh", "-c", "exit 0"]`, ``, "pod-succeed"},
+		"exit 7 in a shell":         {job, "Never", `"command": ["/bin/sh"], "args": ["-c", "exit 7"]`, ``, "pod-fail"},
+		"a sleep, then exit 7":      {pod, "Never", `"command": ["sh", "-c", "sleep 5; exit 7"]`, ``, "pod-fail"},
+		"false in a shell":          {pod, "Never", `"command": ["sh", "-c", "echo x; false"]`, ``, "pod-fail"},
+		"an odd index":              {job, "Never", `"command": ["sh", "-c"], "args": ["if [ $(expr ${JOB_COMPLETION_INDEX} % 2) -ne 0 ]; then exit 1; else exit 0; fi"]`, ``, "pod-fail"},
+		"a loop":                    {job, "Never", `"command": ["sh", "-c", "while true; do sleep 1; done"]`, ``, ""},
+		"a script nobody can read":  {pod, "Always", `"command": ["sh", "-c", "make && ./serve"]`, ``, ""},
+		"once, with a pod's volume": {job, "Never", once, `{"emptyDir": {}}`, "pod-fail"},
+		"once, with a node's":       {job, "Never", once, `{"hostPath": {"path": "/tmp"}}`, ""},
+	} {
+		var object map[string]any
+		text := fmt.Sprintf(`{"metadata": {%s}, "spec": {"restartPolicy": %q, "containers": [{%s}], "volumes": [%s]},
+			"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`,
+			test.metadata, test.policy, test.container, test.volumes)
+		if err := json.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := strings.Join(matching(t, all, object), ","); got != test.want {
+			t.Errorf("%s: stage %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestContainersTellWhenTheyEndAndAreReady(t *testing.T) {
+	delays := map[string]string{}
+	for _, s := range readStages(t, "Pod") {
+		delays[s.Metadata.Name] = s.Spec.Delay.DurationFrom.JQ.Expression
+	}
+	for name, test := range map[string]struct{ stage, container, want string }{
+		"sleep":             {"pod-succeed", `"command": ["sleep", "90"]`, "2026-01-01T00:01:30Z"},
+		"sleep in a shell":  {"pod-fail", `"command": ["sh", "-c", "sleep 5; exit 1"]`, "2026-01-01T00:00:05Z"},
+		"at once":           {"pod-fail", `"command": ["false"]`, "<nil>"},
+		"third restart":     {"pod-restart", `"command": ["false"]`, "2026-01-01T00:00:04Z"},
+		"first probe":       {"pod-readiness", `"readinessProbe": {"initialDelaySeconds": 20}`, "2026-01-01T00:00:20Z"},
+		"no probe":          {"pod-readiness", ``, "<nil>"},
+		"hook":              {"pod-delete", `"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "sleep 15"]}}}`, "15s"},
+		"trap":              {"pod-terminate", `"command": ["sh", "-c", "_end(){\n sleep 5\n}\ntrap _end SIGTERM\nwhile true; do sleep 1; done"]`, "5s"},
+		"nothing to finish": {"pod-delete", `"command": ["sleep", "90"]`, "<nil>"},
+	} {
+		var object map[string]any
+		text := fmt.Sprintf(`{"metadata": {}, "spec": {"restartPolicy": "Always", "containers": [{%s}]},
+			"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [
+				{"restartCount": 2, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}}`, test.container)
+		if err := json.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := fmt.Sprint(evaluate(t, name, delays[test.stage], object)); got != test.want {
+			t.Errorf("%s: %s after %s, want %s", name, test.stage, got, test.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -91,7 +92,7 @@ func TestFindRefusesUnknownProgramsAndFolders(t *testing.T) {
 }
 
 func TestEveryProgramHasARecipeAndItsModule(t *testing.T) {
-	for _, name := range All() {
+	for _, name := range append(All(), Suite()...) {
 		r, ok := recipeFor(name)
 		if !ok {
 			t.Errorf("%s has no recipe", name)
@@ -101,7 +102,7 @@ func TestEveryProgramHasARecipeAndItsModule(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if r.module == "kubernetes" && !strings.Contains(string(mod), "k8s.io/kubernetes "+Version) {
+		if strings.HasPrefix(r.pkg, "k8s.io/kubernetes/") && !strings.Contains(string(mod), "k8s.io/kubernetes "+Version) {
 			t.Errorf("module of %s does not pin %s", name, Version)
 		}
 	}
@@ -127,6 +128,25 @@ func TestEnsureBuildsOnceForConcurrentCallers(t *testing.T) {
 	text, err := os.ReadFile(runs)
 	if err != nil || strings.Count(string(text), "run") != 1 {
 		t.Errorf("compiler runs: %q, %v; want one", text, err)
+	}
+}
+
+func TestTheSuiteIsBuiltOnlyByNameAndAsTests(t *testing.T) {
+	cache := isolate(t)
+	given := filepath.Join(t.TempDir(), "given")
+	dir := t.TempDir()
+	place(t, dir, "go", "#!/bin/sh\necho \"$*\" > "+given+"\nwhile [ \"$1\" != -o ]; do shift; done; echo built > $2; chmod +x $2\n")
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if _, missing, err := Find(Request{}); err != nil || slices.Contains(missing, E2E) {
+		t.Errorf("a cluster needs %v, %v", missing, err)
+	}
+	found, err := Ensure(context.Background(), Request{Names: []string{E2E}})
+	if err != nil || found[E2E] != filepath.Join(cache, E2E) {
+		t.Fatalf("ensure: %v, %v", found, err)
+	}
+	text, err := os.ReadFile(given)
+	if err != nil || !strings.HasPrefix(string(text), "test -c ") || !strings.HasSuffix(string(text), " k8s.io/kubernetes/test/e2e\n") {
+		t.Errorf("the go command was given %q, %v", text, err)
 	}
 }
 

@@ -76,8 +76,12 @@ func compile(ctx context.Context, cache, name string) error {
 	defer os.Remove(temporary)
 
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath",
-		"-ldflags", recipe.ldflags, "-o", temporary, recipe.pkg)
+	verb := []string{"build"}
+	if recipe.test {
+		verb = []string{"test", "-c"}
+	}
+	cmd := exec.CommandContext(ctx, "go", append(verb, "-mod=readonly", "-trimpath",
+		"-ldflags", recipe.ldflags, "-o", temporary, recipe.pkg)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
 	cmd.Stdout, cmd.Stderr = &output, &output

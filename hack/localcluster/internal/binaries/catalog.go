@@ -16,17 +16,28 @@ const (
 	Kwok              = "kwok"
 )
 
-// All lists every program in the order in which they are built: first what a
-// cluster cannot start without.
+// The programs of the Kubernetes project's end-to-end tests. They take longer to
+// build than all others together.
+const (
+	E2E    = "e2e.test"
+	Ginkgo = "ginkgo"
+)
+
+// All lists every program of a cluster in the order in which they are built:
+// first what a cluster cannot start without.
 func All() []string {
 	return []string{Etcd, APIServer, Scheduler, Kubectl, Kwok, ControllerManager}
 }
+
+// Suite lists the programs that test a cluster; they are built only by name.
+func Suite() []string { return []string{Ginkgo, E2E} }
 
 // recipe says how one program is compiled.
 type recipe struct {
 	module  string // name of the embedded build module
 	pkg     string // import path of the main package
 	ldflags string
+	test    bool // the program is the package's compiled tests
 }
 
 func recipeFor(name string) (recipe, bool) {
@@ -38,6 +49,15 @@ func recipeFor(name string) (recipe, bool) {
 			module:  "kwok",
 			pkg:     "sigs.k8s.io/kwok/cmd/kwok",
 			ldflags: "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0",
+		}, true
+	case Ginkgo:
+		return recipe{module: "e2e", pkg: "github.com/onsi/ginkgo/v2/ginkgo", ldflags: "-s -w"}, true
+	case E2E:
+		return recipe{
+			module:  "e2e",
+			pkg:     "k8s.io/kubernetes/test/e2e",
+			ldflags: "-s -w " + versionFlags(),
+			test:    true,
 		}, true
 	case APIServer, Scheduler, ControllerManager, Kubectl:
 		return recipe{

@@ -12,7 +12,7 @@ import (
 
 // Request says which programs are wanted and where to look for them.
 type Request struct {
-	// Names are the programs wanted; empty means all of them.
+	// Names are the programs wanted; empty means all that a cluster runs.
 	Names []string
 	// BinDir is looked at first. A program missing there is looked for
 	// elsewhere. Empty means no such folder.
@@ -51,7 +51,7 @@ func Find(req Request) (found Set, missing []string, err error) {
 	found = Set{}
 	for _, name := range wanted(req.Names) {
 		if _, known := recipeFor(name); !known {
-			return nil, nil, fmt.Errorf("unknown program %q; known are %s", name, strings.Join(All(), ", "))
+			return nil, nil, fmt.Errorf("unknown program %q; known are %s", name, strings.Join(append(All(), Suite()...), ", "))
 		}
 		for _, dir := range []string{req.BinDir, os.Getenv("KUBEBUILDER_ASSETS"), binDir(cache)} {
 			if path := filepath.Join(dir, name); dir != "" && executable(path) {

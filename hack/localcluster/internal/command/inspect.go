@@ -100,14 +100,14 @@ func newBuild(a *app) *cobra.Command {
 	var binDir string
 	cmd := &cobra.Command{
 		Use:       "build [program...]",
-		Short:     "Build the programs that are missing (all, or the named ones) and print where they are",
-		ValidArgs: binaries.All(),
+		Short:     "Build the programs that are missing (a cluster's, or the named ones) and print where they are",
+		ValidArgs: append(binaries.All(), binaries.Suite()...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			programs, err := binaries.Ensure(cmd.Context(), binaries.Request{Names: args, BinDir: binDir, Log: a.log})
 			if err != nil {
 				return err
 			}
-			for _, name := range binaries.All() {
+			for _, name := range append(binaries.All(), binaries.Suite()...) {
 				if path := programs[name]; path != "" {
 					fmt.Fprintln(a.out, path)
 				}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// provisioning makes upstream's volume binder serve the class below: it makes volumes that are folders of this machine,
+// which stay empty as no container runs.
+const provisioning = "--enable-hostpath-provisioner=true"
+
+// addStorageClass makes the default class that specs with claims ask for.
+func addStorageClass(ctx context.Context, client kubernetes.Interface) error {
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "hostpath",
+			Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+		},
+		Provisioner: "kubernetes.io/host-path",
+	}
+	if _, err := client.StorageV1().StorageClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create storage class: %w", err)
+	}
+	return nil
+}
