@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orrery/hack/localcluster/cluster"
+	"orrery/test/conformance/kubelet"
 )
 
 // measure runs the specs with one manager on a fresh cluster and writes the result.
@@ -29,11 +30,16 @@ func measure(ctx context.Context, s settings, suite cluster.Suite, kind cluster.
 	if err != nil {
 		return nil, err
 	}
+	kubelets, err := kubelet.Start(ctx, c.Client())
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
 	r := &runner{suite: suite, c: c, dir: dir, procs: s.procs, nodes: s.nodes}
 	got := &result{Manager: name, Kubernetes: suite.Version, Started: time.Now().UTC()}
 	err = r.all(ctx, specs, s.attempts, got)
 	got.Seconds = time.Since(got.Started).Seconds()
-	return got, errors.Join(err, c.Stop(), crashes(c), os.RemoveAll(filepath.Join(c.Dir(), "etcd")), got.write(filepath.Join(s.out, name+".json")))
+	return got, errors.Join(err, kubelets.Stop(), c.Stop(), crashes(c), os.RemoveAll(filepath.Join(c.Dir(), "etcd")),
+		got.write(filepath.Join(s.out, name+".json")))
 }
 
 // all runs the specs, and those that fail again, as often as they may.
@@ -53,7 +59,7 @@ func (r *runner) all(ctx context.Context, specs []spec, attempts int, into *resu
 func startCluster(ctx context.Context, s settings, kind cluster.ManagerKind, dir string, built controllers) (*cluster.Cluster, error) {
 	o := cluster.Options{
 		Name: "conformance", Nodes: s.nodes, Untaint: true, Dir: dir, OrreryBin: s.orrery,
-		ControllerManager: kind, CMArgs: []string{"-v=2"},
+		ControllerManager: kind, CMArgs: []string{"-v=2"}, APIServerArgs: []string{kubelet.APIServerArg},
 	}
 	if kind == cluster.Upstream {
 		o.CMArgs = append(o.CMArgs, provisioning)
