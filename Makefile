@@ -10,15 +10,15 @@ LDFLAGS      := -s -w -X $(PKG).gitVersion=v$(KUBE_VERSION)+orrery.$(subst /,-,$
                 -X $(PKG).gitCommit=$(shell git rev-parse HEAD 2>/dev/null) -X $(PKG).gitTreeState=clean
 export CGO_ENABLED ?= 0
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
-MODULES := . hack/localcluster test/scenarios test/bench
+MODULES := . hack/localcluster test/scenarios test/conformance test/bench
 BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build run test unit scenarios lint generate verify bench clean localcluster
+.PHONY: help build run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench clean localcluster
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/orrery, a static binary
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/orrery ./cmd/orrery
@@ -34,10 +34,22 @@ test: unit scenarios ## run all tests: unit tests, then the scenarios against a 
 unit:
 	go test ./...
 	cd hack/localcluster && go test ./...
+	cd test/conformance && go test ./...
 
 scenarios: build localcluster
 	$(BIN)/localcluster build
 	cd test/scenarios && ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -timeout 30m ./...
+
+CONFORM = cd test/conformance && go run . -orrery=$(CURDIR)/$(BIN)/orrery -out=$(CURDIR)/_output/conformance
+
+conformance: build ## run Kubernetes' own specs with kube-controller-manager, then with Orrery; FOCUS=regexp, ALL=1
+	$(CONFORM) $(if $(FOCUS),-focus='$(FOCUS)') $(if $(ALL),-all) $(CONFORMANCE)
+
+conformance-fast: build ## run the fast ones with Orrery only; those that pass with upstream must pass
+	$(CONFORM) -fast $(if $(FOCUS),-focus='$(FOCUS)') $(CONFORMANCE)
+
+conformance-baseline: build ## run them all with upstream, and list anew which pass
+	$(CONFORM) -baseline $(CONFORMANCE)
 
 lint: ## gofmt, vet and staticcheck, in every module
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt: the files above are not formatted" >&2; exit 1; }

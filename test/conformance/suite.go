@@ -86,6 +86,9 @@ func (r *runner) pass(ctx context.Context, name string, specs []spec, procs int)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	err = cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what Ginkgo left, if it had to be killed
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
