@@ -152,7 +152,7 @@ func TestTheSecondPodFindsWhatTheFirstLeft(t *testing.T) {
 			pod := podOf(string(rune('1'+i)), test.container, hostPath("data"))
 			client := fake.NewSimpleClientset(pod)
 			k.client = client
-			if err := k.begin(t.Context(), pod); err != nil {
+			if err := k.begin(t.Context(), pod, ports{}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
@@ -166,11 +166,38 @@ func TestTheSecondPodFindsWhatTheFirstLeft(t *testing.T) {
 	}
 }
 
+func TestAPortOfANodeIsHeldByOnePod(t *testing.T) {
+	c := corev1.Container{Ports: []corev1.ContainerPort{{HostPort: 80}}}
+	first, second, elsewhere := podOf("1", c), podOf("2", c), podOf("3", c)
+	elsewhere.Spec.NodeName = "node-2"
+	client := fake.NewSimpleClientset(second)
+	k, held := &Kubelet{disk: newDisk(), client: client}, ports{}
+	phase := func() corev1.PodPhase {
+		got, err := client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Status.Phase
+	}
+	for _, pod := range []*corev1.Pod{first, elsewhere} {
+		if err := k.begin(t.Context(), pod, held); err != nil || phase() != corev1.PodRunning {
+			t.Errorf("pod %s: %v, phase %s", pod.UID, err, phase())
+		}
+	}
+	if err := k.begin(t.Context(), second, held); err != nil || phase() != corev1.PodFailed {
+		t.Errorf("%v, phase %s, want a rejected pod", err, phase())
+	}
+	held.release(first.UID)
+	if !held.take(second) {
+		t.Error("the port is not free when its pod is gone")
+	}
+}
+
 func TestAPodThatKwokCanReadIsLeftAlone(t *testing.T) {
 	pod := podOf("1", corev1.Container{Command: []string{"sh", "-c", "exit 1"}}, hostPath("data"))
 	client := fake.NewSimpleClientset(pod)
 	k := &Kubelet{disk: newDisk(), client: client}
-	if err := k.begin(t.Context(), pod); err != nil || len(client.Actions()) > 0 {
+	if err := k.begin(t.Context(), pod, ports{}); err != nil || len(client.Actions()) > 0 {
 		t.Errorf("%v, and the calls %v", err, client.Actions())
 	}
 }

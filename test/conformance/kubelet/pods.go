@@ -31,19 +31,35 @@ const mostRuns = 5
 // watch looks at every pod once when it has started, until ctx ends.
 func (k *Kubelet) watch(ctx context.Context) {
 	factory := informers.NewSharedInformerFactory(k.client, 0)
-	seen := map[types.UID]bool{} // only the informer's goroutine uses it
+	// Only the informer's goroutine uses these.
+	seen, held := map[types.UID]bool{}, ports{}
 	look := func(obj any) {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || seen[pod.UID] || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+		if !ok {
+			return
+		}
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			held.release(pod.UID)
+		}
+		if seen[pod.UID] || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			return
 		}
 		seen[pod.UID] = true
-		if err := k.begin(ctx, pod); err != nil && ctx.Err() == nil {
+		if err := k.begin(ctx, pod, held); err != nil && ctx.Err() == nil {
 			utilruntime.HandleErrorWithContext(ctx, err, "play a pod", "pod", pod.Namespace+"/"+pod.Name)
 		}
 	}
 	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) },
+		AddFunc:    look,
+		UpdateFunc: func(_, obj any) { look(obj) },
+		DeleteFunc: func(obj any) {
+			if last, missed := obj.(cache.DeletedFinalStateUnknown); missed {
+				obj = last.Obj
+			}
+			if pod, ok := obj.(*corev1.Pod); ok {
+				held.release(pod.UID)
+			}
+		},
 	})
 	if err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "watch pods")
@@ -54,9 +70,12 @@ func (k *Kubelet) watch(ctx context.Context) {
 	factory.Shutdown()
 }
 
-// begin runs what a pod that has just started would run: the container of a pod that kwok leaves alone, and the probes
-// that look at files, which a predecessor may have left.
-func (k *Kubelet) begin(ctx context.Context, pod *corev1.Pod) error {
+// begin does what a kubelet does with a pod that starts: it looks for its ports, and runs the container of a pod that
+// kwok leaves alone, and the probes that look at files, which a predecessor may have left.
+func (k *Kubelet) begin(ctx context.Context, pod *corev1.Pod, held ports) error {
+	if !held.take(pod) {
+		return k.reject(ctx, pod)
+	}
 	if undecided(pod) {
 		if err := k.decide(ctx, pod); err != nil {
 			return err
