@@ -17,9 +17,14 @@ import (
 // raised are the client limits at which upstream is not held up by its own throttle.
 var raised = []string{"--kube-api-qps=5000", "--kube-api-burst=10000"}
 
+// allPhases are all that can be measured, in order.
+const allPhases = "create,roll,zero,up,delete,job,job-delete,sts-create,sts-roll,sts-zero,sts-delete,pending,many,idle"
+
 type settings struct {
 	orrery   string
 	sizes    []size
+	jobs     size
+	sets     size
 	phases   []string
 	throttle string
 	nodes    int
@@ -76,11 +81,13 @@ func run(ctx context.Context) error {
 
 func parse(args []string) (settings, error) {
 	var s settings
-	var sizes, phases string
+	var sizes, phases, jobs, sets string
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&s.orrery, "orrery", "../../bin/orrery", "the binary to measure")
 	fs.StringVar(&sizes, "sizes", "10x50,20x50,80x50", "Deployments x replicas, each Deployment with a Service, all in one namespace")
-	fs.StringVar(&phases, "phases", "create,roll,zero,up,delete,pending,many,idle", "what to measure")
+	fs.StringVar(&jobs, "jobs", "20x200", "Jobs x completions")
+	fs.StringVar(&sets, "sets", "10x50", "StatefulSets x replicas")
+	fs.StringVar(&phases, "phases", allPhases, "what to measure")
 	fs.StringVar(&s.throttle, "upstream", "raised", "upstream's client limits: raised (--kube-api-qps=5000) or default")
 	fs.IntVar(&s.nodes, "nodes", 10, "fake nodes")
 	fs.IntVar(&s.pending, "pending", 3000, "pods of the ReplicaSet that nothing schedules")
@@ -94,14 +101,30 @@ func parse(args []string) (settings, error) {
 		return s, fmt.Errorf("-upstream must be raised or default, got %q", s.throttle)
 	}
 	for text := range strings.SplitSeq(sizes, ",") {
-		var one size
-		if _, err := fmt.Sscanf(text, "%dx%d", &one.deployments, &one.replicas); err != nil || one.deployments < 1 || one.replicas < 1 {
-			return s, fmt.Errorf("-sizes must be like 20x50,80x50; got %q", text)
+		one, err := sizeOf("sizes", text)
+		if err != nil {
+			return s, err
 		}
 		s.sizes = append(s.sizes, one)
+	}
+	for _, f := range []struct {
+		name, text string
+		to         *size
+	}{{"jobs", jobs, &s.jobs}, {"sets", sets, &s.sets}} {
+		var err error
+		if *f.to, err = sizeOf(f.name, f.text); err != nil {
+			return s, err
+		}
 	}
 	s.phases = strings.Split(phases, ",")
 	path, err := filepath.Abs(s.orrery)
 	s.orrery = path
 	return s, err
+}
+
+func sizeOf(flag, text string) (one size, err error) {
+	if _, err := fmt.Sscanf(text, "%dx%d", &one.count, &one.each); err != nil || one.count < 1 || one.each < 1 {
+		return one, fmt.Errorf("-%s must be like 20x50; got %q", flag, text)
+	}
+	return one, nil
 }

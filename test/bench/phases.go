@@ -21,10 +21,10 @@ const (
 	idleTime     = 20 * time.Second
 )
 
-// size is a number of Deployments and of replicas of each.
-type size struct{ deployments, replicas int }
+// size is a number of objects of one kind, and of pods of each.
+type size struct{ count, each int }
 
-func (s size) String() string { return fmt.Sprintf("%dx%d", s.deployments, s.replicas) }
+func (s size) String() string { return fmt.Sprintf("%dx%d", s.count, s.each) }
 
 // result is one phase under one manager.
 type result struct {
@@ -38,7 +38,12 @@ type result struct {
 	RSS      int64         `json:"rssBytes"`
 	Peak     int64         `json:"peakRssBytes"`
 	Requests float64       `json:"requests"`
+	// Left is what was left over, by kind, in the one result per round that says so.
+	Left map[string]int `json:"left,omitempty"`
 }
+
+// leftPhase is the name of that result.
+const leftPhase = "left over"
 
 // bench is one manager under measurement.
 type bench struct {
@@ -58,8 +63,13 @@ func measure(ctx context.Context, c *cluster.Cluster, s settings, kind cluster.M
 			return nil, fmt.Errorf("%s: %w", one, err)
 		}
 	}
-	err := b.with(ctx, c, func() error { return b.bare(ctx) })
-	return b.results, err
+	for _, more := range []func(context.Context) error{b.jobs, b.statefulSets, b.bare} {
+		if err := b.with(ctx, c, func() error { return more(ctx) }); err != nil {
+			return nil, err
+		}
+	}
+	left, err := b.leftovers(ctx)
+	return append(b.results, result{Manager: string(kind), Round: round, Phase: leftPhase, Left: left}), err
 }
 
 func (b *bench) with(ctx context.Context, c *cluster.Cluster, f func() error) error {
@@ -117,35 +127,44 @@ func (b *bench) phase(ctx context.Context, name, size string, pods int, do func(
 	return nil
 }
 
-// workload runs the phases of Deployments with Services in one namespace.
-func (b *bench) workload(ctx context.Context, s size) error {
-	if !slices.ContainsFunc([]string{"create", "roll", "zero", "up", "delete"}, func(p string) bool { return slices.Contains(b.phases, p) }) {
+// step is one phase of a workload: what is done, and how one sees that it is over.
+type step struct {
+	name string
+	do   func() error
+	done func() (bool, error)
+}
+
+// steps measures the phases of a workload in order, if any of them was asked for: later ones need what earlier ones
+// make. prepare is not measured.
+func (b *bench) steps(ctx context.Context, size string, pods int, prepare func() error, all []step) error {
+	if !slices.ContainsFunc(all, func(s step) bool { return slices.Contains(b.phases, s.name) }) {
 		return nil
 	}
-	w := &workload{client: b.client, namespace: fmt.Sprintf("bench-%s-%s-%d", b.kind, s, b.round), size: s}
-	if err := w.prepare(ctx); err != nil {
+	if err := prepare(); err != nil {
 		return err
 	}
-	pods := s.deployments * s.replicas
-	for _, p := range []struct {
-		name string
-		do   func() error
-		done func() (bool, error)
-	}{
-		{"create", func() error { return w.create(ctx) }, func() (bool, error) { return w.settled(ctx, s.replicas) }},
-		{"roll", func() error {
-			return w.patch(ctx, `{"spec":{"template":{"metadata":{"annotations":{"bench":"rolled"}}}}}`)
-		}, func() (bool, error) { return w.settled(ctx, s.replicas) }},
-		{"zero", func() error { return w.patch(ctx, `{"spec":{"replicas":0}}`) }, func() (bool, error) { return w.settled(ctx, 0) }},
-		{"up", func() error { return w.patch(ctx, fmt.Sprintf(`{"spec":{"replicas":%d}}`, s.replicas)) }, func() (bool, error) { return w.settled(ctx, s.replicas) }},
-		{"delete", func() error { return w.remove(ctx) }, func() (bool, error) { return w.gone(ctx) }},
-	} {
-		if err := b.phase(ctx, p.name, s.String(), pods, p.do, p.done); err != nil {
+	for _, s := range all {
+		if err := b.phase(ctx, s.name, size, pods, s.do, s.done); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// workload runs the phases of Deployments with Services in one namespace.
+func (b *bench) workload(ctx context.Context, s size) error {
+	w := &workload{client: b.client, namespace: fmt.Sprintf("bench-%s-%s-%d", b.kind, s, b.round), size: s}
+	return b.steps(ctx, s.String(), s.count*s.each, func() error { return w.prepare(ctx) }, []step{
+		{"create", func() error { return w.create(ctx) }, func() (bool, error) { return w.settled(ctx, s.each) }},
+		{"roll", func() error { return w.patch(ctx, rolled) }, func() (bool, error) { return w.settled(ctx, s.each) }},
+		{"zero", func() error { return w.patch(ctx, `{"spec":{"replicas":0}}`) }, func() (bool, error) { return w.settled(ctx, 0) }},
+		{"up", func() error { return w.patch(ctx, fmt.Sprintf(`{"spec":{"replicas":%d}}`, s.each)) }, func() (bool, error) { return w.settled(ctx, s.each) }},
+		{"delete", func() error { return w.remove(ctx) }, func() (bool, error) { return w.gone(ctx) }},
+	})
+}
+
+// rolled is a change of a pod template.
+const rolled = `{"spec":{"template":{"metadata":{"annotations":{"bench":"rolled"}}}}}`
 
 // bare runs the phases of ReplicaSets whose pods nothing schedules, and idleness.
 func (b *bench) bare(ctx context.Context) error {
@@ -236,6 +255,5 @@ func (r *replicaSets) remove(ctx context.Context) error {
 }
 
 func (r *replicaSets) gone(ctx context.Context) (bool, error) {
-	pods, err := r.client.CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	return err == nil && len(pods.Items) == 0, err
+	return podsGone(ctx, r.client, r.namespace)
 }

@@ -17,7 +17,7 @@ func report(w io.Writer, all []result) {
 	type key struct{ size, phase string }
 	var keys []key
 	for _, r := range all {
-		if k := (key{r.Size, r.Phase}); !slices.Contains(keys, k) {
+		if k := (key{r.Size, r.Phase}); r.Phase != leftPhase && !slices.Contains(keys, k) {
 			keys = append(keys, k)
 		}
 	}
@@ -38,6 +38,7 @@ func report(w io.Writer, all []result) {
 			median(up.requests), median(own.requests), median(up.peaks), median(own.peaks))
 	}
 	_ = t.Flush()
+	reportLeftovers(w, all)
 }
 
 // figures are those of one phase under one manager over all rounds.

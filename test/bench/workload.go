@@ -35,7 +35,7 @@ func (w *workload) prepare(ctx context.Context) error {
 }
 
 func (w *workload) names() []string {
-	out := make([]string, w.size.deployments)
+	out := make([]string, w.size.count)
 	for i := range out {
 		out[i] = fmt.Sprintf("app-%03d", i)
 	}
@@ -51,7 +51,7 @@ func (w *workload) create(ctx context.Context) error {
 		if _, err := w.client.CoreV1().Services(w.namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		n := int32(w.size.replicas)
+		n := int32(w.size.each)
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: appsv1.DeploymentSpec{
 			Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template(labels, ""),
 		}}
@@ -86,7 +86,7 @@ func (w *workload) settled(ctx context.Context, replicas int) (bool, error) {
 		}
 	}
 	ready, err := w.endpoints(ctx)
-	return ready == replicas*w.size.deployments, err
+	return ready == replicas*w.size.count, err
 }
 
 func (w *workload) endpoints(ctx context.Context) (ready int, err error) {
@@ -105,11 +105,19 @@ func (w *workload) endpoints(ctx context.Context) (ready int, err error) {
 }
 
 func (w *workload) remove(ctx context.Context) error {
-	return w.client.CoreV1().Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{})
+	return removeNamespace(ctx, w.client, w.namespace)
 }
 
 func (w *workload) gone(ctx context.Context) (bool, error) {
-	_, err := w.client.CoreV1().Namespaces().Get(ctx, w.namespace, metav1.GetOptions{})
+	return namespaceGone(ctx, w.client, w.namespace)
+}
+
+func removeNamespace(ctx context.Context, c kubernetes.Interface, name string) error {
+	return c.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+func namespaceGone(ctx context.Context, c kubernetes.Interface, name string) (bool, error) {
+	_, err := c.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

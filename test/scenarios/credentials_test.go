@@ -28,6 +28,18 @@ var writers = map[string]map[string][]string{
 	"replication-controller": {
 		"pods": {"create", "delete", "patch"}, "replicationcontrollers/status": {"update", "patch"},
 	},
+	"statefulset-controller": {
+		"pods": {"create", "delete", "update", "patch"}, "controllerrevisions": {"create", "update", "patch", "delete"},
+		"persistentvolumeclaims": {"create", "update", "delete"}, "statefulsets/status": {"update"},
+	},
+	"daemon-set-controller": {
+		"pods": {"create", "delete", "patch"}, "controllerrevisions": {"create", "update", "patch", "delete"},
+		"daemonsets/status": {"update"},
+	},
+	"job-controller": {"pods": {"create", "delete", "patch"}, "jobs/status": {"update", "patch"}},
+	"cronjob-controller": {
+		"jobs": {"create", "update", "patch", "delete"}, "cronjobs": {"update"}, "cronjobs/status": {"update"},
+	},
 	"disruption-controller": {
 		"poddisruptionbudgets/status": {"update"}, "pods/status": {"patch"},
 	},
