@@ -27,7 +27,8 @@ localcluster:
 	cd hack/localcluster && go build -o ../../$(BIN)/localcluster .
 
 run: build localcluster ## start a real control plane on this machine with Orrery in it, and an example; Ctrl-C ends it
-	$(BIN)/localcluster demo --orrery-bin=$(BIN)/orrery
+	$(BIN)/localcluster demo --orrery-bin=$(BIN)/orrery --cm-arg='--controllers=*,nodepool-controller' --manifest manifests/crds \
+	  --manifest manifests/nodepool/rbac.yaml --manifest manifests/nodepool/samples/zone.yaml
 
 test: unit scenarios ## run all tests: unit tests, then the scenarios against a real API server
 

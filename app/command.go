@@ -67,7 +67,7 @@ same to the API.`,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return s.FlagError(err) })
 	cliflag.SetUsageAndHelpFunc(cmd, flags, 0)
-	cmd.AddCommand(newControllersCommand(s))
+	cmd.AddCommand(newControllersCommand(s), newCertificatesCommand())
 	return cmd
 }
 

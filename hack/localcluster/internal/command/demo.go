@@ -27,11 +27,14 @@ const (
 	// rolloutTimeout is generous: with a healthy controller manager it takes a second.
 	rolloutTimeout = 2 * time.Minute
 	failureLines   = 20
+	// kindTimeout is how long a kind may take to be served once its definition is stored.
+	kindTimeout = 20 * time.Second
 )
 
 func newDemo(a *app) *cobra.Command {
 	var f upFlags
 	var once bool
+	var manifests []string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Start a cluster with a controller manager, roll out an example, and stay until Ctrl-C",
@@ -53,6 +56,9 @@ with kubectl, and stay until Ctrl-C.`,
 				if once {
 					defer stop()
 				}
+				if err := a.applyManifests(ctx, c, manifests); err != nil {
+					return err
+				}
 				kubectl, err := a.rollOutExample(ctx, c)
 				if err == nil && ctx.Err() == nil && !once {
 					a.explain(c, kubectl)
@@ -63,8 +69,37 @@ with kubectl, and stay until Ctrl-C.`,
 	}
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.manager, "controller-manager", string(cluster.Orrery), "orrery or upstream")
+	cmd.Flags().StringArrayVar(&manifests, "manifest", nil, "file or folder to apply before the example; may be repeated")
 	cmd.Flags().BoolVar(&once, "once", false, "stop the cluster when the example has rolled out")
 	return cmd
+}
+
+// applyManifests applies what the demo is asked to show besides. Kinds that are
+// only just being installed are waited for.
+func (a *app) applyManifests(ctx context.Context, c *cluster.Cluster, paths []string) error {
+	for _, path := range paths {
+		kubectl, err := c.Kubectl(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "\n$ kubectl apply -f %s\n", path)
+		deadline := time.Now().Add(kindTimeout)
+		for {
+			out, err := exec.CommandContext(ctx, kubectl, "--kubeconfig", c.Kubeconfig(), "apply", "-f", path).CombinedOutput()
+			if err == nil || ctx.Err() != nil {
+				fmt.Fprint(a.out, string(out))
+				break
+			}
+			if !bytes.Contains(out, []byte("no matches for kind")) || time.Now().After(deadline) {
+				return fmt.Errorf("apply %s: %w\n%s", path, err, out)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+	return nil
 }
 
 // rollOutExample applies the example as a person would, and watches it. It

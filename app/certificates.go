@@ -1,0 +1,62 @@
+package app
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orrery/kit/selfsigned"
+)
+
+// certificateDays is how long a certificate is valid that orrery certificates makes.
+const certificateDays = 3650
+
+// newCertificatesCommand returns the command that makes certificates for the webhooks, where nobody else does.
+func newCertificatesCommand() *cobra.Command {
+	dir, service, namespace, days := "", "nodepool-webhook", "kube-system", certificateDays
+	var hosts []string
+	cmd := &cobra.Command{
+		Use:   "certificates",
+		Short: "Make a certificate for the webhooks, and the authority to trust it by",
+		Long: `Make a certificate authority and a serving certificate for the Service of the webhooks, write ca.crt, tls.crt and
+tls.key into a folder, and say how to install them. The authority's key is not kept: run it again before the certificate
+ends, and install all of it again. With cert-manager in the cluster there is no need for this.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names := append([]string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local", service + "." + namespace}, hosts...)
+			b, err := selfsigned.New(names, time.Now(), time.Duration(days)*24*time.Hour)
+			if err != nil {
+				return fmt.Errorf("make certificates: %w", err)
+			}
+			if err := b.Write(dir); err != nil {
+				return fmt.Errorf("--dir: %w", err)
+			}
+			return explainCertificates(cmd.OutOrStdout(), dir, namespace, service, b)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", dir, "folder to write to; made if it is not there")
+	cmd.Flags().StringVar(&service, "service", service, "name of the Service in front of the webhooks")
+	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of that Service")
+	cmd.Flags().StringSliceVar(&hosts, "host", hosts, "further names and addresses to serve")
+	cmd.Flags().IntVar(&days, "days", days, "how long the certificate is valid")
+	if err := cmd.MarkFlagRequired("dir"); err != nil {
+		cobra.CheckErr(err) // the flag is defined above
+	}
+	return cmd
+}
+
+// explainCertificates says what to do with the files.
+func explainCertificates(w io.Writer, dir, namespace, service string, b selfsigned.Bundle) error {
+	ca := base64.StdEncoding.EncodeToString(b.CA)
+	_, err := fmt.Fprintf(w, `Wrote %[1]s, %[2]s and %[3]s. To install them:
+  kubectl -n %[4]s create secret tls %[5]s --cert=%[2]s --key=%[3]s --dry-run=client -o yaml | kubectl apply -f -
+  for kind in mutatingwebhookconfiguration validatingwebhookconfiguration; do
+    kubectl patch $kind %[5]s --type=json -p '[{"op":"add","path":"/webhooks/0/clientConfig/caBundle","value":"%[6]s"}]'
+  done
+`, filepath.Join(dir, selfsigned.CAFile), filepath.Join(dir, selfsigned.CertFile), filepath.Join(dir, selfsigned.KeyFile), namespace, service, ca)
+	return err
+}
