@@ -10,6 +10,7 @@ import (
 
 	"orrery/api/nodes/v1alpha1"
 	"orrery/controllers/nodepool/merge"
+	"orrery/controllers/nodepool/record"
 )
 
 const (
@@ -76,13 +77,14 @@ func (r *reconciler) countNode(c *census, k *known, node *corev1.Node, pools []*
 	problem := func(reason, message string) {
 		c.problems = append(c.problems, v1alpha1.ProblemNode{Name: node.Name, Reason: reason, Message: message})
 	}
-	v, err := r.judge(node, pools, now)
+	rec, err := recordOf(node)
 	if err != nil {
 		c.failed++
 		c.malformed = true
 		problem(reasonMalformed, "annotation "+v1alpha1.RecordAnnotation+": "+err.Error()+"; nothing is changed on this node until it is mended or removed")
 		return
 	}
+	v := r.judge(node, rec, pools, now)
 	if what := r.ledger.trouble(node.Name); what != "" {
 		c.failed++
 		problem(reasonFailed, what)
@@ -101,17 +103,17 @@ func (r *reconciler) countNode(c *census, k *known, node *corev1.Node, pools []*
 		c.plan = append(c.plan, v1alpha1.PlannedNode{Name: node.Name, Changes: texts(changes[:min(len(changes), lines)])})
 	}
 	if !k.pool.Audit && !k.pool.Paused {
-		c.candidates = append(c.candidates, r.candidate(k, node, &v, now))
+		c.candidates = append(c.candidates, r.candidate(k, node, &rec, &v.full, now))
 	}
 }
 
 // candidate is a member as the rollout sees it.
-func (r *reconciler) candidate(k *known, node *corev1.Node, v *verdict, now time.Time) candidate {
+func (r *reconciler) candidate(k *known, node *corev1.Node, rec *record.Record, out *merge.Outcome, now time.Time) candidate {
 	c := candidate{name: node.Name, granted: r.permits.has(k.pool, node.Name)}
-	if !fresh(node, &v.rec, now) {
-		c.need = needOf(&v.full, k.pool.UID)
+	if !fresh(node, rec, now) {
+		c.need = needOf(out, k.pool.UID)
 	}
-	own := v.rec.Find(k.pool.UID)
+	own := rec.Find(k.pool.UID)
 	if own == nil || own.Hash != k.pool.Hash || own.At.IsZero() {
 		return c
 	}

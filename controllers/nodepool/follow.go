@@ -73,6 +73,7 @@ func (f *follower) begin(log klog.Logger) (kit.Result, error) {
 		return kit.Done, nil
 	}
 	meta.MaybeResetRESTMapper(f.cc.Client.Mapper())
+	f.r.catalog.setOpen(false) // nothing is left of the time before
 	informer, err := f.cc.Cache.Informer(v1alpha1.NodePoolKind, cache.Unstructured)
 	if err != nil {
 		return kit.Done, err

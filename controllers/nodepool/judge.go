@@ -13,49 +13,44 @@ import (
 
 // verdict is what is to be done about a node.
 type verdict struct {
-	rec record.Record
 	// full is what the node becomes in the end, now what it may become at once: without what waits for its turn.
 	full, now merge.Outcome
 	// retry is when a key that is left alone may be set again; 0 if there is none.
 	retry time.Duration
 }
 
-// judge decides about a node. It asks nobody and changes nothing. The error says that the node's record cannot be read;
-// then nothing may be done.
-func (r *reconciler) judge(node *corev1.Node, pools []*merge.Pool, now time.Time) (verdict, error) {
+// recordOf returns the record on a node.
+func recordOf(node *corev1.Node) (record.Record, error) {
+	return record.Parse(node.Annotations[v1alpha1.RecordAnnotation])
+}
+
+// judge decides about a node. It asks nobody and changes nothing.
+func (r *reconciler) judge(node *corev1.Node, rec record.Record, pools []*merge.Pool, now time.Time) verdict {
 	var v verdict
-	var err error
-	if v.rec, err = record.Parse(node.Annotations[v1alpha1.RecordAnnotation]); err != nil {
-		return v, err
-	}
-	in := r.input(node, pools, now)
+	in := merge.Input{Node: node.UID, Pools: pools, Gone: r.ledger.isGone, Startup: r.startup, Now: now}
 	held, retry := r.ledger.heldOff(node.Name, now)
 	if held != nil {
 		in.HeldOff = func(k record.Key) bool { return held[k] }
 		v.retry = retry
 	}
 	state := record.StateOf(node)
-	v.full = merge.Next(state, v.rec, in)
+	v.full = merge.Next(state, rec, in)
 	v.now = v.full
-	if waiting := r.waiting(node, &v, pools, now); waiting != nil {
+	if waiting := r.waiting(node, &rec, &v.full, pools, now); waiting != nil {
 		in.Waiting = func(uid types.UID) bool { return waiting[uid] }
-		v.now = merge.Next(state, v.rec, in)
+		v.now = merge.Next(state, rec, in)
 	}
-	return v, nil
-}
-
-func (r *reconciler) input(node *corev1.Node, pools []*merge.Pool, now time.Time) merge.Input {
-	return merge.Input{Node: node.UID, Pools: pools, Gone: r.ledger.isGone, Startup: r.startup, Now: now}
+	return v
 }
 
 // waiting returns the pools that have to wait for their turn on a node; nil if there is none.
-func (r *reconciler) waiting(node *corev1.Node, v *verdict, pools []*merge.Pool, now time.Time) map[types.UID]bool {
-	if len(v.full.Changes) == 0 || fresh(node, &v.rec, now) {
+func (r *reconciler) waiting(node *corev1.Node, rec *record.Record, full *merge.Outcome, pools []*merge.Pool, now time.Time) map[types.UID]bool {
+	if len(full.Changes) == 0 || fresh(node, rec, now) {
 		return nil
 	}
 	var out map[types.UID]bool
 	for _, p := range pools {
-		if bounded(p.Rollout, needOf(&v.full, p.UID)) && !r.permits.has(p, node.Name) {
+		if bounded(p.Rollout, needOf(full, p.UID)) && !r.permits.has(p, node.Name) {
 			if out == nil {
 				out = map[types.UID]bool{}
 			}

@@ -1,6 +1,7 @@
 package nodepool
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,11 @@ const (
 	// firstPause is the first such while. It doubles with each further repair, up to longestPause.
 	firstPause   = 30 * time.Second
 	longestPause = 30 * time.Minute
+	// busyWrites within busyTime, while no pool changes, make a node one that does not come to rest. It is left alone for
+	// restTime.
+	busyWrites = 10
+	busyTime   = time.Minute
+	restTime   = 5 * time.Minute
 	// calm is how long a key has to keep its value for its repairs to be forgotten.
 	calm = time.Hour
 )
@@ -29,8 +35,11 @@ type ledger struct {
 }
 
 type page struct {
-	trouble string
-	repairs map[record.Key]*repairs
+	trouble   string
+	repairs   map[record.Key]*repairs
+	signature string      // of all pools, at the writes below
+	writes    []time.Time // of the last minute
+	rest      time.Time   // the node is left alone until then
 }
 
 // repairs are those of one key.
@@ -122,6 +131,33 @@ func (l *ledger) heldOff(node string, now time.Time) (held map[record.Key]bool, 
 		}
 	}
 	return held, next
+}
+
+// wrote remembers a write of a node, and reports whether the node is now left alone for a while: it has been written again
+// and again although no pool has changed.
+func (l *ledger) wrote(node, signature string, now time.Time) (rests bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.page(node)
+	if p.signature != signature {
+		p.signature, p.writes = signature, nil
+	}
+	p.writes = append(slices.DeleteFunc(p.writes, func(t time.Time) bool { return now.Sub(t) > busyTime }), now)
+	if len(p.writes) < busyWrites {
+		return false
+	}
+	p.writes, p.rest = nil, now.Add(restTime)
+	return true
+}
+
+// resting returns for how long a node is still left alone.
+func (l *ledger) resting(node string, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.nodes[node]; p != nil {
+		return p.rest.Sub(now)
+	}
+	return 0
 }
 
 // forget drops what is known of a node that is gone.

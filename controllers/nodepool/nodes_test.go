@@ -3,6 +3,7 @@ package nodepool
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -288,5 +289,28 @@ func TestARefusedWriteIsReported(t *testing.T) {
 		l.rest()
 		l.expectNode("a", "label team=ml")
 		l.expectCondition("gpu", "Degraded", "False NoProblem")
+	})
+}
+
+// Two pools that each undo what the other selects by would write for ever.
+func TestPoolsThatUndoEachOtherAreStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newPool("first", label("x", "1"))
+		first.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "y", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		second := newPool("second", label("y", "1"))
+		second.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"x": "1"}}
+		l := start(t, newNode("a"), first, second)
+		l.Pass(4 * time.Minute)
+		if n := l.nodeWrites("a"); n < busyWrites || n > busyWrites+1 {
+			t.Errorf("%d writes in four minutes", n)
+		}
+		if e := l.Events(); !slices.ContainsFunc(e, func(e kittest.Event) bool { return e.Object == "Node a" && e.Reason == "NodePoolsRestless" }) {
+			t.Errorf("events %v", e)
+		}
+		l.Delete(t, l.pool("second"))
+		l.Pass(restTime)
+		l.rest()
+		l.expectNode("a", "label x=1", "no label y")
+		l.expectCondition("first", "Ready", "True AsAsked")
 	})
 }

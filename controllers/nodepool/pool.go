@@ -75,7 +75,7 @@ func (r *reconciler) wakeNodesOf(name string, k *known) {
 
 // remembers reports whether a node has a record of a pool of that name, or one that cannot be read.
 func remembers(node *corev1.Node, name string) bool {
-	rec, err := record.Parse(node.Annotations[v1alpha1.RecordAnnotation])
+	rec, err := recordOf(node)
 	return err != nil || slices.ContainsFunc(rec.Pools, func(p record.Pool) bool { return p.Name == name })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,23 +53,25 @@ func (r *reconciler) reconcileNode(ctx context.Context, key kit.Key) (kit.Result
 	if !open {
 		return kit.Done, nil // what pools ask for is not known: the kind is not served, or not listed yet
 	}
-	later, err := r.findLost(ctx, node, pools)
+	rec, err := recordOf(node)
+	if err != nil {
+		r.trouble(node, pools, err.Error())
+		klog.FromContext(ctx).Info("Left a node alone whose record of pools cannot be read", "node", key.Name, "reason", err)
+		return kit.Done, nil
+	}
+	later, err := r.findLost(ctx, node, rec, pools)
 	if err != nil {
 		return kit.Done, err
 	}
 	now := time.Now()
-	v, err := r.judge(node, pools, now)
-	switch {
-	case err != nil:
-		r.trouble(node, pools, err.Error())
-		klog.FromContext(ctx).Info("Left a node alone whose record of pools cannot be read", "node", key.Name, "reason", err)
-		return kit.Done, nil
-	case v.now.Same():
+	if rest := r.ledger.resting(node.Name, now); rest > 0 {
+		return kit.After(rest), nil
+	}
+	v := r.judge(node, rec, pools, now)
+	if v.now.Same() {
 		r.trouble(node, pools, "")
-	default:
-		if err := r.write(ctx, node, pools, &v.now, now); err != nil {
-			return kit.Done, err
-		}
+	} else if err := r.write(ctx, node, pools, &v.now, now); err != nil {
+		return kit.Done, err
 	}
 	return kit.Sooner(kit.After(later), kit.After(v.retry)), nil
 }
@@ -94,12 +97,31 @@ func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merg
 	r.metrics.writes.Inc()
 	r.metrics.repaired(out.Drifted)
 	klog.FromContext(ctx).V(2).Info("Changed a node as its pools ask", "node", node.Name, "changes", texts(out.Changes))
-	paused := r.ledger.repaired(node.Name, out.Drifted, now)
-	if r.trouble(node, pools, ""); paused {
+	if r.ledger.repaired(node.Name, out.Drifted, now) {
 		klog.FromContext(ctx).Info("Somebody else changes keys of a node again and again; they are left alone for a while", "node", node.Name, "keys", out.Drifted)
 		r.wakePools(node, pools)
 	}
+	if r.ledger.wrote(node.Name, signature(pools), now) {
+		klog.FromContext(ctx).Info("A node does not come to rest; it is left alone for a while", "node", node.Name, "changes", texts(out.Changes))
+		r.recorder.Event(node, corev1.EventTypeWarning, "NodePoolsRestless", "As NodePools ask, "+restless)
+		r.trouble(node, pools, restless)
+	} else {
+		r.trouble(node, pools, "")
+	}
 	return nil
+}
+
+// restless is said of a node that is written again and again although no pool changes: what one pool writes makes another
+// one match or not, and that undoes the first.
+const restless = "it is changed again and again: do pools select by labels that other pools write?"
+
+// signature stands for what all pools ask for.
+func signature(pools []*merge.Pool) string {
+	var b strings.Builder
+	for _, p := range pools {
+		fmt.Fprint(&b, p.UID, p.Hash, p.Priority, p.Deleting, p.Audit, p.Paused, p.Skip, ";")
+	}
+	return b.String()
 }
 
 // trouble remembers what is wrong with the writes of a node, and has its pools report it.
@@ -120,11 +142,7 @@ func (r *reconciler) wakePools(node *corev1.Node, pools []*merge.Pool) {
 
 // findLost asks the server for pools that the node's record names and the cache does not have. Only the server's word
 // that a pool is gone makes it so. It returns when to look again if a pool turns out to be there.
-func (r *reconciler) findLost(ctx context.Context, node *corev1.Node, pools []*merge.Pool) (later time.Duration, err error) {
-	rec, err := noderecord.Parse(node.Annotations[v1alpha1.RecordAnnotation])
-	if err != nil {
-		return 0, nil // judge reports it
-	}
+func (r *reconciler) findLost(ctx context.Context, node *corev1.Node, rec noderecord.Record, pools []*merge.Pool) (later time.Duration, err error) {
 	for _, p := range rec.Pools {
 		if knows(pools, p.UID) || r.ledger.isGone(p.UID) {
 			continue

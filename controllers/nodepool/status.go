@@ -28,26 +28,24 @@ func statusOf(k *known, c census, t turns, class classState, now time.Time) v1al
 	if len(c.capacity)+len(c.allocatable) > 0 {
 		s.Capacity, s.Allocatable = c.capacity, c.allocatable
 	}
+	updated, degraded, rc := nodesUpdated(k, c, t), degradedBy(k, c), class.condition(k)
 	set := conditions{s: &s, now: now}
-	updated := nodesUpdated(k, c, t)
 	set.put(updated)
 	set.put(conflicted(c))
-	degraded := degradedBy(k, c)
 	set.put(degraded)
 	ready := condition(v1alpha1.ConditionReady, true, "AsAsked", "All nodes of the pool are as it asks")
-	for _, bad := range []metav1.Condition{degraded, updated} {
-		if good := metav1.ConditionFalse; bad.Type == v1alpha1.ConditionDegraded && bad.Status != good || bad.Type != v1alpha1.ConditionDegraded && bad.Status == good {
-			ready = condition(v1alpha1.ConditionReady, false, bad.Reason, bad.Message)
-			break
-		}
+	switch {
+	case degraded.Status == metav1.ConditionTrue:
+		ready = condition(v1alpha1.ConditionReady, false, degraded.Reason, degraded.Message)
+	case updated.Status == metav1.ConditionFalse:
+		ready = condition(v1alpha1.ConditionReady, false, updated.Reason, updated.Message)
+	case rc != nil && rc.Status == metav1.ConditionFalse:
+		ready = condition(v1alpha1.ConditionReady, false, rc.Reason, rc.Message)
 	}
-	switch rc := class.condition(k); {
-	case rc == nil:
+	if rc != nil {
+		set.put(*rc)
+	} else {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRuntimeClassReady)
-	default:
-		if set.put(*rc); rc.Status != metav1.ConditionTrue && ready.Status == metav1.ConditionTrue {
-			ready = condition(v1alpha1.ConditionReady, false, rc.Reason, rc.Message)
-		}
 	}
 	set.put(ready)
 	return s

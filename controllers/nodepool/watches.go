@@ -46,7 +46,7 @@ func (r *reconciler) poolsOf(node *corev1.Node) []kit.Key {
 			out = append(out, kit.Key{Name: p.Name})
 		}
 	}
-	if rec, err := record.Parse(node.Annotations[v1alpha1.RecordAnnotation]); err == nil {
+	if rec, err := recordOf(node); err == nil {
 		for _, p := range rec.Pools {
 			out = append(out, kit.Key{Name: p.Name})
 		}
