@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -131,12 +132,38 @@ func (k *kubelets) Reconcile(ctx context.Context, cached *corev1.Pod) (kit.Resul
 		if len(pod.Finalizers) == 0 {
 			k.api.Remove(k.t, pod)
 		}
-	case pod.Status.Phase == corev1.PodPending && pod.Spec.NodeSelector == nil && k.start(pod):
-		pod.Spec.NodeName = "node"
-		makeReady(pod)
-		k.api.Update(k.t, pod)
+	case pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "":
+		return kit.Done, k.start(ctx, pod)
 	}
 	return kit.Done, nil
+}
+
+// start makes a pod run, unless it has gone or changed meanwhile.
+func (k *kubelets) start(ctx context.Context, pod *corev1.Pod) error {
+	next := pod.DeepCopy()
+	makeReady(next)
+	if _, err := client.UpdateStatus(ctx, k.live, next); err != nil {
+		return err
+	}
+	k.note(pod)
+	return nil
+}
+
+// schedule gives new pods a node at once, unless they are bad or nothing starts.
+func (k *kubelets) schedule(r *kittest.Request) *kittest.Reaction {
+	if r.Verb != "create" || r.Resource.Resource != "pods" || k.holding() {
+		return nil
+	}
+	if _, nowhere, _ := unstructured.NestedMap(r.Object.Object, "spec", "nodeSelector"); !nowhere {
+		_ = unstructured.SetNestedField(r.Object.Object, "node", "spec", "nodeName")
+	}
+	return nil
+}
+
+func (k *kubelets) holding() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held
 }
 
 func makeReady(pod *corev1.Pod) {
@@ -144,18 +171,14 @@ func makeReady(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 }
 
-// start notes that a pod runs. Two of one name at a time are what must never be.
-func (k *kubelets) start(pod *corev1.Pod) bool {
+// note notes that a pod runs. Two of one name at a time are what must never be.
+func (k *kubelets) note(pod *corev1.Pod) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.held {
-		return false
-	}
 	if other, ok := k.running[pod.Name]; ok && other != pod.UID {
 		k.faults = append(k.faults, "two pods run as "+pod.Name)
 	}
 	k.running[pod.Name] = pod.UID
-	return true
 }
 
 func (k *kubelets) stop(pod *corev1.Pod) {
@@ -185,7 +208,9 @@ func newCluster(t *testing.T, objs ...client.Object) *cluster {
 	t.Helper()
 	api := kittest.New(t, objs...)
 	api.Slim(slim.Kinds())
-	return &cluster{API: api, t: t, kubelets: &kubelets{t: t, api: api, running: map[string]types.UID{}}}
+	k := &kubelets{t: t, api: api, running: map[string]types.UID{}}
+	api.React(k.schedule)
+	return &cluster{API: api, t: t, kubelets: k}
 }
 
 // start runs the controller and kubelets, and lets everything happen that happens within three minutes.

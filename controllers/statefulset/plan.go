@@ -119,7 +119,7 @@ func (s *state) tend(m member) (t task, more bool) {
 }
 
 // planScaleDown returns the pods that are to go as their ordinals are not the set's any more. An ordered set deletes the
-// highest one once it is available, or if it is the only one that is not.
+// highest one once it is available, or if it is the only one that is not, or if it has finished and never will be.
 func (s *state) planScaleDown() (out []member) {
 	if !s.ordered() {
 		for _, m := range s.condemned {
@@ -133,7 +133,7 @@ func (s *state) planScaleDown() (out []member) {
 		return nil
 	}
 	highest := s.condemned[0]
-	if working(highest.pod) && s.available(highest.pod) {
+	if working(highest.pod) && s.available(highest.pod) || podctl.Finished(highest.pod) {
 		return []member{highest}
 	}
 	for _, lower := range s.condemned[1:] {
