@@ -4,7 +4,7 @@
 // them; Job status.
 //
 // A reconcile surveys the Job's pods, decides whether the Job is over (ending.go) and what to create or delete (plan.go),
-// does that (scale.go), and accounts for finished pods (tally.go, track.go). A second loop frees pods that no Job will
+// does that (scale.go), and accounts for finished pods (tally.go, account.go). A second loop frees pods that no Job will
 // count any more (orphans.go).
 //
 // The rule it must never break: every finished pod is counted once. Its UID is stored in the Job's status before its

@@ -19,9 +19,12 @@ type plan struct {
 	remove []*corev1.Pod
 	// surplus is whether what is removed is more than the Job wants, and does not count as failed.
 	surplus bool
-	create  []int         // the index of each new pod; noIndex in a Job without
-	more    bool          // there is more to do than one burst
-	wait    time.Duration // until more pods can be created; 0 if none has to wait
+	create  []int // the index of each new pod; noIndex in a Job without
+	// track are active pods that the Job keeps and that lack the finalizer, as one does whose deletion was cut off after
+	// the first of two calls. Without it their end would not be counted.
+	track []*corev1.Pod
+	more  bool          // there is more to do than one burst
+	wait  time.Duration // until more pods can be created; 0 if none has to wait
 }
 
 // planOf decides what to create or delete. It never does both in one go: deletions come first. past are the failures of
@@ -39,6 +42,22 @@ func planOf(v *view, e ending, past history) plan {
 	if extra := surplus(v, want); len(extra) > 0 {
 		return removing(extra, true)
 	}
+	p := creating(v, want, past)
+	p.track = untracked(v.active)
+	return p
+}
+
+func untracked(members []member) (out []*corev1.Pod) {
+	for _, m := range members {
+		if !m.tracked {
+			out = append(out, m.pod)
+		}
+	}
+	return out
+}
+
+// creating plans the pods that are missing.
+func creating(v *view, want int, past history) plan {
 	missing := want - len(v.active)
 	if replacesFailedOnly(v.job) {
 		missing -= v.terminating

@@ -92,7 +92,7 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	if !e.decided() && completes(v, c.active(v)) {
 		e = completed()
 	}
-	res, err = r.track(ctx, v, e, c, rec)
+	res, err = r.account(ctx, v, e, c, rec)
 	if scaling != nil {
 		err = errors.Join(fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling), err)
 	}
@@ -118,7 +118,7 @@ func (r *reconciler) history(rec *remembered, v *view) history {
 func pace(v *view, e ending, p plan, rec *remembered) time.Duration {
 	since := v.now.Sub(rec.wrote)
 	switch {
-	case rec.wrote.IsZero(), rec.more, p.more, rec.generation != v.job.Generation, len(p.remove) > 0, v.job.DeletionTimestamp != nil,
+	case rec.wrote.IsZero(), rec.more, p.more, rec.generation != v.job.Generation, len(p.remove)+len(p.track) > 0, v.job.DeletionTimestamp != nil,
 		!e.decided() && completes(v, len(v.active)), e.decided() && (!e.declared || v.terminating == 0), turns(v):
 		return 0
 	case len(p.create) > 0:

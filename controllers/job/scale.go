@@ -32,6 +32,11 @@ func (c change) active(v *view) int { return len(v.active) - len(c.removed) + c.
 // scale carries out a plan. On an error the change is what has been done all the same.
 func (r *reconciler) scale(ctx context.Context, v *view, p plan) (change, error) {
 	log := klog.FromContext(ctx)
+	if len(p.track) > 0 {
+		if err := eachPod(ctx, p.track, func(ctx context.Context, i int) error { return r.track(ctx, p.track[i]) }); err != nil {
+			return change{}, err
+		}
+	}
 	switch {
 	case len(p.remove) > 0:
 		log.V(2).Info("Deleting pods of the job", "job", klog.KObj(v.job), "active", len(v.active), "deleting", len(p.remove), "surplus", p.surplus)
@@ -58,7 +63,8 @@ func (r *reconciler) remove(ctx context.Context, v *view, p plan) (change, error
 	err := eachPod(ctx, p.remove, func(ctx context.Context, i int) error {
 		pod := p.remove[i]
 		if p.surplus {
-			if err := r.untrack(ctx, pod, ""); err != nil {
+			// One that has ended meanwhile has to be counted: the version has to be the one that was active.
+			if err := r.untrack(ctx, pod, pod.ResourceVersion); err != nil {
 				return err
 			}
 		}

@@ -33,7 +33,9 @@ type API struct {
 	cache  *cache.Cache
 	slim   map[schema.GroupVersionKind]cache.Slimming
 	gates  map[featuregate.Feature]bool
-	ctx    context.Context // of the cache; ends with the test
+	ctx    context.Context // ends with the test
+	filled context.Context // of the cache; ends with it
+	forget func()          // ends the cache and waits for it
 
 	mu       sync.Mutex // guards the fields below
 	registry *registry
@@ -60,10 +62,7 @@ func New(t testing.TB, objs ...client.Object) *API {
 	a.ctx = ctx
 	t.Cleanup(func() {
 		cancel()
-		if a.cache != nil {
-			a.cache.Wait()
-			a.checkCache()
-		}
+		a.ForgetCache()
 		a.Pass(time.Second) // the queues' metric loops look for the end twice a second
 	})
 	for _, o := range objs {
@@ -146,6 +145,17 @@ func (a *API) Client(user string, rules ...rbacv1.PolicyRule) *client.Client {
 		a.t.Fatalf("kittest: make client: %v", err)
 	}
 	return c
+}
+
+// ForgetCache ends the cache. The next Run gets a new one, filled from the API, as a new process does. Controllers on the
+// old one have to be stopped first.
+func (a *API) ForgetCache() {
+	if a.cache == nil {
+		return
+	}
+	a.forget()
+	a.checkCache()
+	a.cache = nil
 }
 
 // Pass lets time pass and then waits until everything that it set off is done or waits again. What controllers wrote to

@@ -27,6 +27,11 @@ func (a *API) Context(name string, rules ...rbacv1.PolicyRule) kit.ControllerCon
 	a.t.Helper()
 	if a.cache == nil {
 		a.cache = cache.New(cache.Options{Client: a.Client("informers"), Slim: a.slim, Log: a.logger("cache", 0)})
+		filled, cancel := context.WithCancel(a.ctx)
+		a.filled, a.forget = filled, func() {
+			cancel()
+			a.cache.Wait()
+		}
 	}
 	c := a.Client(name, rules...).WithCache(a.cache)
 	config := a.Config(name)
@@ -94,7 +99,7 @@ func (a *API) RunIn(t testing.TB, cc kit.ControllerContext, init kit.InitFunc) *
 	ctx, cancel := context.WithCancel(a.ctx)
 	r := &Running{Controllers: scope.Controllers(), cancel: cancel}
 	t.Cleanup(r.Stop)
-	a.cache.Start(a.ctx)
+	a.cache.Start(a.filled)
 	for _, c := range r.Controllers {
 		r.done.Go(func() { c.Run(ctx) })
 	}

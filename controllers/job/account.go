@@ -15,9 +15,9 @@ import (
 	"orrery/kit/client"
 )
 
-// track accounts for finished pods and writes the status, in steps of which each can be the last of this process: the
+// account accounts for finished pods and writes the status, in steps of which each can be the last of this process: the
 // status lists the pods, their finalizers go, and the status counts them.
-func (r *reconciler) track(ctx context.Context, v *view, e ending, c change, rec *remembered) (kit.Result, error) {
+func (r *reconciler) account(ctx context.Context, v *view, e ending, c change, rec *remembered) (kit.Result, error) {
 	quiet := v.now.Sub(rec.wrote) >= statusPeriod
 	status, turned := statusOf(v, e, c, r.clearsStartTime)
 	t := take(v, e, c, &status)
@@ -113,30 +113,42 @@ func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod, version strin
 	if !tracked(pod) {
 		return nil
 	}
-	p, err := untrackPatch(pod.UID, version)
-	if err != nil {
-		return err
-	}
-	_, err = client.PatchObject(ctx, r.client, pod, p, client.Brief)
-	if err = client.IgnoreNotFound(err); err != nil {
+	var p finalizerPatch
+	p.Metadata.Version, p.Metadata.Remove = version, []string{batchv1.JobTrackingFinalizer}
+	if err := r.patch(ctx, pod, p); err != nil {
 		return fmt.Errorf("remove finalizer of pod %s: %w", klog.KObj(pod), err)
 	}
 	return nil
 }
 
-// untrackPatch holds the pod's UID, so that a successor of the same name is never hit.
-func untrackPatch(uid types.UID, version string) (client.Patch, error) {
-	var p struct {
-		Metadata struct {
-			UID        types.UID `json:"uid"`
-			Version    string    `json:"resourceVersion,omitempty"`
-			Finalizers []string  `json:"$deleteFromPrimitiveList/finalizers"`
-		} `json:"metadata"`
+// track puts the finalizer back on a pod, unless the pod has changed.
+func (r *reconciler) track(ctx context.Context, pod *corev1.Pod) error {
+	var p finalizerPatch
+	p.Metadata.Version, p.Metadata.Add = pod.ResourceVersion, []string{batchv1.JobTrackingFinalizer}
+	if err := r.patch(ctx, pod, p); err != nil {
+		return fmt.Errorf("add finalizer to pod %s: %w", klog.KObj(pod), err)
 	}
-	p.Metadata.UID, p.Metadata.Version = uid, version
-	p.Metadata.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	return nil
+}
+
+// finalizerPatch is a strategic merge patch. It holds the pod's UID, so that a successor of the same name is never hit.
+type finalizerPatch struct {
+	Metadata struct {
+		UID     types.UID `json:"uid"`
+		Version string    `json:"resourceVersion,omitempty"`
+		Add     []string  `json:"finalizers,omitempty"`
+		Remove  []string  `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
+	} `json:"metadata"`
+}
+
+func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, p finalizerPatch) error {
+	p.Metadata.UID = pod.UID
 	data, err := json.Marshal(p)
-	return client.StrategicPatch(data), err
+	if err != nil {
+		return err
+	}
+	_, err = client.PatchObject(ctx, r.client, pod, client.StrategicPatch(data), client.Brief)
+	return client.IgnoreNotFound(err)
 }
 
 func uidsOf(pods []*corev1.Pod) map[types.UID]bool {
