@@ -10,12 +10,12 @@ LDFLAGS      := -s -w -X $(PKG).gitVersion=v$(KUBE_VERSION)+orrery.$(subst /,-,$
                 -X $(PKG).gitCommit=$(shell git rev-parse HEAD 2>/dev/null) -X $(PKG).gitTreeState=clean
 export CGO_ENABLED ?= 0
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
-MODULES := . hack/localcluster test/scenarios test/conformance test/bench
+MODULES := . hack/localcluster test/scenarios test/conformance test/bench test/faults
 BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench clean localcluster
+.PHONY: help build run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ verify: build ## fail if a generated file is not fresh, or go.mod is not tidy
 bench: build localcluster ## measure against kube-controller-manager, in pairs on the same cluster
 	$(BIN)/localcluster build
 	cd test/bench && go run . -orrery=$(CURDIR)/$(BIN)/orrery $(BENCH)
+
+DURATION ?= 10m
+SEED     ?= $(shell date +%s)
+faults: build localcluster ## break the daemon and its connections while workloads change, and check that no rule is broken; DURATION, SEED
+	$(BIN)/localcluster build
+	cd test/faults && go test ./... && go run . -orrery=$(CURDIR)/$(BIN)/orrery -duration=$(DURATION) -seed=$(SEED) $(FAULTS)
 
 clean: ## remove what the targets have built
 	rm -rf $(BIN) _output

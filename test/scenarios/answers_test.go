@@ -12,15 +12,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/hack/localcluster/cluster"
+	"orrery/hack/localcluster/faultproxy"
 )
 
 // behindFaults starts a cluster with a daemon that reaches the API server through a proxy that can misbehave.
-func behindFaults(t *testing.T) (*env, *faults, *cluster.Process) {
+func behindFaults(t *testing.T) (*env, *faultproxy.Proxy, *cluster.Process) {
 	t.Helper()
 	e := start(t, cluster.Options{Nodes: 3, Untaint: true})
 	e.turmoil = true
 	f := newFaults(t, e)
-	p := e.manage(t, cluster.Orrery, append([]string{"--kubeconfig=" + e.throughServer(t, f.server.URL)}, patientLease...)...)
+	p := e.manage(t, cluster.Orrery, append([]string{"--kubeconfig=" + e.throughServer(t, f.URL())}, patientLease...)...)
 	if err := e.WaitUsable(timeout(t, patience)); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestStorms(t *testing.T) {
 			if code == http.StatusTooManyRequests {
 				w.Header().Set("Retry-After", "1")
 			}
-			refuseWith(w, code, reason)
+			faultproxy.Refuse(w, code, reason)
 			return true
 		}
 	}
@@ -54,18 +55,18 @@ func TestStorms(t *testing.T) {
 	updates := func(r *http.Request) bool { return r.Method == http.MethodPut || r.Method == http.MethodPatch }
 	writes := func(r *http.Request) bool { return r.Method != http.MethodGet }
 
-	f.misbehave(storm(http.StatusTooManyRequests, "TooManyRequests", anything), nil)
+	f.Misbehave(storm(http.StatusTooManyRequests, "TooManyRequests", anything), nil)
 	must(e.Client().AppsV1().Deployments("default").Create(t.Context(), deployment("web", 20), metav1.CreateOptions{}))(t)
 	must(e.Client().CoreV1().Services("default").Create(t.Context(), service("web"), metav1.CreateOptions{}))(t)
 	time.Sleep(5 * time.Second)
-	f.misbehave(storm(http.StatusConflict, "Conflict", updates), nil)
+	f.Misbehave(storm(http.StatusConflict, "Conflict", updates), nil)
 	e.kubectl(t, "set", "image", "deployment/web", "c=fake:2")
 	time.Sleep(5 * time.Second)
-	f.misbehave(storm(http.StatusInternalServerError, "InternalError", writes), nil)
+	f.Misbehave(storm(http.StatusInternalServerError, "InternalError", writes), nil)
 	e.kubectl(t, "scale", "deployment/web", "--replicas=30")
 	time.Sleep(5 * time.Second)
 	n := refused.Load()
-	f.misbehave(nil, nil)
+	f.Misbehave(nil, nil)
 	t.Logf("%d requests were refused", n)
 	if n < 10 || n > 15*200 {
 		t.Errorf("%d requests were refused in 15 s: want some, and no busy loop", n)
@@ -91,21 +92,21 @@ func TestLostAnswers(t *testing.T) {
 			// Not the first: slow start would take its failure for one of all.
 			drop := func() bool { return seen.Add(1) == 3 && dropped.Add(1) == 1 }
 			if stored {
-				f.misbehave(nil, func(r *http.Response) error {
+				f.Misbehave(nil, func(r *http.Response) error {
 					if createsPod(r.Request) && r.StatusCode == http.StatusCreated && drop() {
 						return errors.New("lost")
 					}
 					return nil
 				})
 			} else {
-				f.misbehave(func(_ http.ResponseWriter, r *http.Request) bool {
+				f.Misbehave(func(_ http.ResponseWriter, r *http.Request) bool {
 					if createsPod(r) && drop() {
-						lost()
+						faultproxy.Lose()
 					}
 					return false
 				}, nil)
 			}
-			defer f.misbehave(nil, nil)
+			defer f.Misbehave(nil, nil)
 			ns := e.namespace(t, name)
 			must(e.Client().AppsV1().ReplicaSets(ns).Create(t.Context(), replicaSet(name, want), metav1.CreateOptions{}))(t)
 			eventually(t, "all pods", func() error {
@@ -136,14 +137,14 @@ func TestLateEvents(t *testing.T) {
 	t.Parallel()
 	e, f, p := behindFaults(t)
 	var slowed atomic.Int64
-	f.misbehave(nil, func(r *http.Response) error {
+	f.Misbehave(nil, func(r *http.Response) error {
 		if r.Request.URL.Path == "/api/v1/pods" && r.Request.URL.Query().Get("watch") != "" {
 			slowed.Add(1)
-			r.Body = delayed(r.Body, 5*time.Second)
+			r.Body = faultproxy.Delay(r.Body, 5*time.Second)
 		}
 		return nil
 	})
-	f.server.CloseClientConnections() // so that the watch begins anew
+	f.Cut() // so that the watch begins anew
 	eventually(t, "the watch is slow", func() error {
 		if slowed.Load() == 0 {
 			return errors.New("it has not begun")

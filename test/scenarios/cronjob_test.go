@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/hack/localcluster/cluster"
+	"orrery/hack/localcluster/faultproxy"
 )
 
 // cronStage is a namespace full of CronJobs that have had a slot some minutes ago.
@@ -275,9 +276,9 @@ func handCronJobsOver(t *testing.T, from, to cluster.ManagerKind) {
 	e := start(t, cluster.Options{})
 	e.turmoil = true
 	f := newFaults(t, e)
-	f.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+	f.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/cronjobs/lost/status") {
-			refuseWith(w, http.StatusServiceUnavailable, "ServiceUnavailable")
+			faultproxy.Refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 			return true
 		}
 		return false
@@ -286,7 +287,7 @@ func handCronJobsOver(t *testing.T, from, to cluster.ManagerKind) {
 	s := newCronStage(t, e)
 	s.create(t, "kept", s.daily(), 23*time.Hour, nil)
 	s.create(t, "lost", s.daily(), 23*time.Hour, func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent })
-	e.manage(t, from, append([]string{"--kubeconfig=" + e.throughServer(t, f.server.URL)}, args...)...)
+	e.manage(t, from, append([]string{"--kubeconfig=" + e.throughServer(t, f.URL())}, args...)...)
 	kept, lost := s.jobName("kept", s.slot), s.jobName("lost", s.slot)
 	cronJob := func(name string) *batchv1.CronJob {
 		return must(e.Client().BatchV1().CronJobs(s.ns).Get(t.Context(), name, metav1.GetOptions{}))(t)

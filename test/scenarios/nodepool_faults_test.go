@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orrery/hack/localcluster/cluster"
+	"orrery/hack/localcluster/faultproxy"
 )
 
 // TestNodePoolsUnderFaults changes and deletes pools while answers are lost and requests refused, and kills the daemon in
@@ -25,7 +26,7 @@ func TestNodePoolsUnderFaults(t *testing.T) {
 	e.kubectl(t, "apply", "-f", manifest("nodepool", "rbac.yaml"), "-f", manifest("crds"))
 	e.kubectl(t, "wait", "--for=condition=Established", "crd/nodepools.nodes.orrery.dev")
 	f := newFaults(t, e)
-	args := append([]string{"--kubeconfig=" + e.throughServer(t, f.server.URL), "--controllers=nodepool-controller"}, shortLease...)
+	args := append([]string{"--kubeconfig=" + e.throughServer(t, f.URL()), "--controllers=nodepool-controller"}, shortLease...)
 	e.manage(t, cluster.Orrery, args...)
 	e.kubectl(t, "label", "nodes", "--all", "pool-a=", "pool-b=", "team=theirs")
 	var before []string
@@ -33,14 +34,14 @@ func TestNodePoolsUnderFaults(t *testing.T) {
 		before = append(before, asGiven(e.node(t, fmt.Sprintf("node-%d", i+1))))
 	}
 	var refused, lostAnswers atomic.Int64
-	f.misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+	f.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case onLease(r) || r.Method == http.MethodGet || rand.IntN(3) > 0:
 			return false
 		case rand.IntN(2) == 0:
-			refuseWith(w, http.StatusConflict, "Conflict")
+			faultproxy.Refuse(w, http.StatusConflict, "Conflict")
 		default:
-			refuseWith(w, http.StatusInternalServerError, "InternalError")
+			faultproxy.Refuse(w, http.StatusInternalServerError, "InternalError")
 		}
 		refused.Add(1)
 		return true
@@ -73,7 +74,7 @@ func TestNodePoolsUnderFaults(t *testing.T) {
 	e.manage(t, cluster.Orrery, args...)
 	e.gone(t, "npool", "default", "a")
 	e.gone(t, "npool", "default", "b")
-	f.misbehave(nil, nil)
+	f.Misbehave(nil, nil)
 	e.kubectl(t, "taint", "nodes", "--all", "once-") // is nobody's
 	for i := range nodes {
 		name := fmt.Sprintf("node-%d", i+1)

@@ -1,0 +1,26 @@
+// Package checker holds the rules that every controller manager must keep at
+// every moment, whatever happens to it, and looks for moments at which they were
+// broken.
+//
+// It is fed with the changes of the cluster's objects in the order in which the
+// API server stored them, and with the passing of time. It calls nothing and
+// knows no clock, so that any history can be shown to it.
+//
+// The rules:
+//
+//   - ReplicaSet: no more pods than asked for.
+//   - Deployment: no more pods than replicas and surge, no fewer ready ones than
+//     replicas less what may be unavailable; with Recreate no two revisions at once.
+//   - StatefulSet: one pod per ordinal, no ordinal that nobody asked for, no fewer
+//     ready pods than allowed; with OrderedReady no pod before those below it are ready.
+//   - DaemonSet: one pod per node and revision, one per node, or two with a surge.
+//   - Job: no more pods than parallelism and completions ask for, one per index;
+//     counts never fall, never exceed what happened, and equal it at the end; no
+//     tracking finalizer is left then.
+//   - CronJob: no slot has two Jobs, none starts early, Forbid and Replace leave one
+//     Job at a time, and the time of the last start never goes back.
+//   - PodDisruptionBudget: it does not for long allow more than the pods do.
+//
+// What was asked for is what was asked for at any time since the object was last
+// seen settled, since a controller may be behind.
+package checker

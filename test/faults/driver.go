@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+const namespace = "faults"
+
+// driver changes workloads as users do. Calls that fail are left out: the API server may be away.
+type driver struct {
+	api     kubernetes.Interface
+	rand    *rand.Rand
+	has     func(controller string) bool // whether the manager runs it
+	actions []action
+	jobs    int
+	decided map[types.UID]bool // pods whose end is decided
+	done    int                // changes made
+}
+
+// action is one kind of change.
+type action struct {
+	every time.Duration
+	next  time.Time
+	run   func(context.Context) error
+}
+
+func newDriver(api kubernetes.Interface, r *rand.Rand, has func(string) bool) *driver {
+	return &driver{api: api, rand: r, has: has, decided: map[types.UID]bool{}}
+}
+
+// prepare makes the workloads that live through the run and lists the changes.
+func (d *driver) prepare(ctx context.Context) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := d.api.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make namespace: %w", err)
+	}
+	for name, add := range map[string]func(context.Context) error{
+		"deployment-controller": d.deployments, "statefulset-controller": d.statefulSets, "daemonset-controller": d.daemonSets,
+		"job-controller": d.manyJobs, "cronjob-controller": d.cronJobs, "disruption-controller": d.budgets,
+	} {
+		if !d.has(name) {
+			say("without %s: its workloads are left out", name)
+			continue
+		}
+		if err := add(ctx); err != nil {
+			return fmt.Errorf("make workloads of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// play makes changes until ctx ends.
+func (d *driver) play(ctx context.Context) {
+	for sleep(ctx, 50*time.Millisecond) {
+		for i := range d.actions {
+			a := &d.actions[i]
+			if time.Now().Before(a.next) {
+				continue
+			}
+			a.next = time.Now().Add(a.every/2 + time.Duration(d.rand.Int64N(int64(a.every))))
+			call, cancel := context.WithTimeout(ctx, 5*time.Second)
+			if a.run(call) == nil {
+				d.done++
+			}
+			cancel()
+		}
+	}
+}
+
+// often adds a change that is made about every so often.
+func (d *driver) often(every time.Duration, run func(context.Context) error) {
+	d.actions = append(d.actions, action{every: every, run: run})
+}
+
+// patch changes one of the objects by a merge patch.
+func (d *driver) patch(kind string, names []string, patch func() string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		name, data := names[d.rand.IntN(len(names))], []byte(patch())
+		var err error
+		switch kind {
+		case "deployments":
+			_, err = d.api.AppsV1().Deployments(namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
+		case "statefulsets":
+			_, err = d.api.AppsV1().StatefulSets(namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
+		case "daemonsets":
+			_, err = d.api.AppsV1().DaemonSets(namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
+		}
+		return err
+	}
+}
+
+// version is a patch that rolls out one of a few versions, so that some come again.
+func (d *driver) version() string {
+	return fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{"version":"v%d"}}}}}`, d.rand.IntN(6))
+}
+
+// size returns a patch that scales.
+func (d *driver) size(low, high int) func() string {
+	return func() string { return fmt.Sprintf(`{"spec":{"replicas":%d}}`, low+d.rand.IntN(high-low+1)) }
+}
+
+func (d *driver) deployments(ctx context.Context) error {
+	rolled := []string{"surging", "saving", "mixed", "scaled", "recreated"}
+	for _, o := range []*appsv1.Deployment{
+		newDeployment("surging", 6, "2", "0"), newDeployment("saving", 5, "0", "2"), newDeployment("mixed", 8, "25%", "25%"),
+		newDeployment("scaled", 5, "1", "1"), newDeployment("recreated", 3, "", ""), newDeployment("guarded", 6, "", ""),
+	} {
+		if _, err := d.api.AppsV1().Deployments(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	d.often(1500*time.Millisecond, d.patch("deployments", rolled, d.version))
+	d.often(4*time.Second, d.patch("deployments", []string{"scaled"}, d.size(0, 9)))
+	return nil
+}
+
+func (d *driver) statefulSets(ctx context.Context) error {
+	for _, o := range []*appsv1.StatefulSet{newStatefulSet("ordered", 4, appsv1.OrderedReadyPodManagement), newStatefulSet("parallel", 5, appsv1.ParallelPodManagement)} {
+		if _, err := d.api.AppsV1().StatefulSets(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	both := []string{"ordered", "parallel"}
+	d.often(8*time.Second, d.patch("statefulsets", both, d.version))
+	d.often(10*time.Second, d.patch("statefulsets", both, d.size(2, 6)))
+	return nil
+}
+
+func (d *driver) daemonSets(ctx context.Context) error {
+	for _, o := range []*appsv1.DaemonSet{newDaemonSet("each", "0", "1"), newDaemonSet("double", "1", "0"), newDaemonSet("half", "0", "50%")} {
+		if _, err := d.api.AppsV1().DaemonSets(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	d.often(5*time.Second, d.patch("daemonsets", []string{"each", "double", "half"}, d.version))
+	return nil
+}
+
+func (d *driver) budgets(ctx context.Context) error {
+	for _, b := range []*policyv1.PodDisruptionBudget{
+		newBudget("surging", "min", "4"), newBudget("mixed", "max", "30%"), newBudget("scaled", "min", "50%"),
+		newBudget("ordered", "max", "1"), onlyEvictions(newBudget("guarded", "min", "4")),
+	} {
+		if _, err := d.api.PolicyV1().PodDisruptionBudgets(namespace).Create(ctx, b, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	d.often(300*time.Millisecond, func(ctx context.Context) error {
+		pods, err := d.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=guarded"})
+		if err != nil || len(pods.Items) == 0 {
+			return err
+		}
+		p := pods.Items[d.rand.IntN(len(pods.Items))]
+		return d.api.CoreV1().Pods(namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.Name}})
+	})
+	return nil
+}
+
+// manyJobs makes Jobs while few enough run, and lets some of their pods fail.
+func (d *driver) manyJobs(context.Context) error {
+	d.often(2*time.Second, func(ctx context.Context) error {
+		list, err := d.api.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		running := slices.DeleteFunc(list.Items, func(j batchv1.Job) bool { return j.Status.CompletionTime != nil || len(j.Status.Conditions) > 0 })
+		if len(running) > 15 {
+			return nil
+		}
+		d.jobs++
+		_, err = d.api.BatchV1().Jobs(namespace).Create(ctx, randomJob(d.rand, d.jobs), metav1.CreateOptions{})
+		return err
+	})
+	d.often(200*time.Millisecond, d.decidePods)
+	return nil
+}
+
+// decidePods lets some of the pods of Jobs fail that have not started yet.
+func (d *driver) decidePods(ctx context.Context) error {
+	pods, err := d.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=work", FieldSelector: "status.phase=Pending"})
+	if err != nil {
+		return err
+	}
+	for _, p := range pods.Items {
+		if d.decided[p.UID] {
+			continue
+		}
+		d.decided[p.UID] = true
+		if d.rand.IntN(6) > 0 {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"1"}}}`, p.UID, exitCode)
+		if _, err := d.api.CoreV1().Pods(namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *driver) cronJobs(ctx context.Context) error {
+	const minutely = "* * * * *"
+	for _, o := range []*batchv1.CronJob{
+		newCronJob("quick", minutely, batchv1.AllowConcurrent, "200ms", 0), newCronJob("kept", minutely, batchv1.AllowConcurrent, "1s", 3),
+		newCronJob("gone", minutely, batchv1.AllowConcurrent, "200ms", 3), newCronJob("seldom", "*/2 * * * *", batchv1.ForbidConcurrent, "1s", 0),
+		newCronJob("alone", minutely, batchv1.ForbidConcurrent, "70s", 1), newCronJob("forbid", minutely, batchv1.ForbidConcurrent, "500ms", 0),
+		newCronJob("replaced", minutely, batchv1.ReplaceConcurrent, longest.String(), 1), newCronJob("replace", minutely, batchv1.ReplaceConcurrent, "1s", 0),
+		newCronJob("dense", "@every 2s", batchv1.AllowConcurrent, "200ms", 2), newCronJob("steady", "@every 13s", batchv1.ForbidConcurrent, "30s", 1),
+	} {
+		if o.Name == "gone" || o.Name == "forbid" {
+			o.Spec.JobTemplate.Spec.TTLSecondsAfterFinished = new(int32(0))
+		}
+		if _, err := d.api.BatchV1().CronJobs(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	if !d.has("job-controller") {
+		d.often(300*time.Millisecond, d.endJobs)
+	}
+	return nil
+}
+
+// endJobs does the work of a Job controller that is not there: Jobs end when their time is over.
+func (d *driver) endJobs(ctx context.Context) error {
+	list, err := d.api.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, j := range list.Items {
+		runs, err := time.ParseDuration(j.Labels["runs"])
+		if err != nil || len(j.Status.Conditions) > 0 || time.Since(j.CreationTimestamp.Time) < runs {
+			continue
+		}
+		now := metav1.NewTime(time.Now().Truncate(time.Second))
+		j.Status.StartTime, j.Status.CompletionTime = &j.CreationTimestamp, &now
+		for _, kind := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+			j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastProbeTime: now, LastTransitionTime: now})
+		}
+		if _, err := d.api.BatchV1().Jobs(namespace).UpdateStatus(ctx, &j, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish lets everything come to an end: no CronJob starts another Job.
+func (d *driver) finish(ctx context.Context) error {
+	list, err := d.api.BatchV1().CronJobs(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list CronJobs: %w", err)
+	}
+	for _, cj := range list.Items {
+		if _, err := d.api.BatchV1().CronJobs(namespace).Patch(ctx, cj.Name, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("suspend CronJob: %w", err)
+		}
+	}
+	return nil
+}

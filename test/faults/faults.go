@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"orrery/hack/localcluster/cluster"
+	"orrery/hack/localcluster/faultproxy"
+)
+
+// breaker breaks things.
+type breaker struct {
+	c     *cluster.Cluster
+	proxy *faultproxy.Proxy
+	k     *keeper
+	rand  *rand.Rand
+
+	mu     sync.Mutex // guards dice, which requests throw
+	dice   *rand.Rand
+	counts map[string]int
+}
+
+// fault is one way to break something. It says what it does and returns when it is over.
+type fault struct {
+	name   string
+	weight int
+	run    func(ctx context.Context) error
+}
+
+func (b *breaker) faults() []fault {
+	return []fault{
+		{"kill", 4, b.kill},
+		{"kill at a slot", 4, b.killAtSlot},
+		{"stop", 1, b.stop},
+		{"freeze", 2, b.freeze},
+		{"API server restart", 2, b.restartServer},
+		{"cut connections", 2, b.cut},
+		{"late watches", 3, b.late},
+		{"409", 2, b.storm(http.StatusConflict, "Conflict", changes)},
+		{"429", 1, b.storm(http.StatusTooManyRequests, "TooManyRequests", all)},
+		{"500", 2, b.storm(http.StatusInternalServerError, "InternalError", writes)},
+		{"lost answers", 3, b.lose},
+	}
+}
+
+// play breaks one thing after the other until ctx ends, and says to disturbed how long each lasts.
+func (b *breaker) play(ctx context.Context, disturbed func()) {
+	list, total := b.faults(), 0
+	for _, f := range list {
+		total += f.weight
+	}
+	for ctx.Err() == nil {
+		if !sleep(ctx, b.between(1000, 6000)) {
+			return
+		}
+		n := b.rand.IntN(total)
+		for _, f := range list {
+			if n -= f.weight; n >= 0 {
+				continue
+			}
+			b.counts[f.name]++
+			if err := f.run(ctx); err != nil && ctx.Err() == nil {
+				say("fault %s: %v", f.name, err)
+			}
+			disturbed()
+			break
+		}
+	}
+}
+
+// between returns a time of so many milliseconds.
+func (b *breaker) between(low, high int) time.Duration {
+	return time.Duration(low+b.rand.IntN(high-low)) * time.Millisecond
+}
+
+// sleep waits and reports whether ctx lives on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func (b *breaker) kill(context.Context) error {
+	away := b.between(0, 4000)
+	say("FAULT the manager is killed, and away for %v", away)
+	return b.k.down(syscall.SIGKILL, away)
+}
+
+// killAtSlot kills the manager when CronJobs are due: while their Jobs are being made and recorded.
+func (b *breaker) killAtSlot(ctx context.Context) error {
+	after, away := b.between(90, 500), b.between(0, 3000)
+	next := time.Now().Truncate(time.Minute).Add(time.Minute)
+	if wait := time.Until(next); wait > 20*time.Second {
+		return b.kill(ctx) // not now
+	}
+	if !sleep(ctx, time.Until(next.Add(after))) {
+		return nil
+	}
+	say("FAULT the manager is killed %v after a slot, and away for %v", after, away)
+	return b.k.down(syscall.SIGKILL, away)
+}
+
+func (b *breaker) stop(context.Context) error {
+	say("FAULT the manager is told to stop")
+	return b.k.down(syscall.SIGTERM, 0)
+}
+
+func (b *breaker) freeze(ctx context.Context) error {
+	p, d := b.k.process(), b.between(1000, 8000)
+	say("FAULT the manager is frozen for %v", d)
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	sleep(ctx, d)
+	return p.Signal(syscall.SIGCONT)
+}
+
+func (b *breaker) restartServer(ctx context.Context) error {
+	away := b.between(0, 3000)
+	say("FAULT the API server is killed, and away for %v", away)
+	if err := b.c.KillAPIServer(); err != nil {
+		return err
+	}
+	time.Sleep(away)
+	return b.c.RestartAPIServer(context.WithoutCancel(ctx))
+}
+
+func (b *breaker) cut(context.Context) error {
+	say("FAULT all connections are cut")
+	b.proxy.Cut()
+	return nil
+}
+
+// late makes the watches of some kinds show everything some seconds late.
+func (b *breaker) late(ctx context.Context) error {
+	by, d := b.between(500, 6000), b.between(5000, 15000)
+	var kinds []string
+	for _, kind := range []string{"pods", "replicasets", "deployments", "statefulsets", "daemonsets", "jobs", "cronjobs", "poddisruptionbudgets", "controllerrevisions"} {
+		if b.rand.IntN(2) == 0 {
+			kinds = append(kinds, kind)
+		}
+	}
+	say("FAULT watches of %v are late by %v, for %v", kinds, by, d)
+	b.proxy.Misbehave(nil, func(r *http.Response) error {
+		if r.Request.URL.Query().Get("watch") == "" {
+			return nil
+		}
+		for _, kind := range kinds {
+			if strings.HasSuffix(r.Request.URL.Path, "/"+kind) {
+				r.Body = faultproxy.Delay(r.Body, by)
+			}
+		}
+		return nil
+	})
+	b.proxy.Cut()
+	sleep(ctx, d)
+	b.proxy.Misbehave(nil, nil)
+	b.proxy.Cut()
+	return nil
+}
+
+func onLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases/") }
+func all(*http.Request) bool       { return true }
+func writes(r *http.Request) bool  { return r.Method != http.MethodGet }
+func changes(r *http.Request) bool {
+	return r.Method == http.MethodPut || r.Method == http.MethodPatch
+}
+
+// storm refuses a share of the requests. The lease is spared, or every storm would end the manager.
+func (b *breaker) storm(code int, reason string, hit func(*http.Request) bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		d, share := b.between(2000, 8000), 1+b.rand.IntN(9)
+		say("FAULT %d of 10 requests are answered %d, for %v", share, code, d)
+		b.proxy.Misbehave(func(w http.ResponseWriter, r *http.Request) bool {
+			if onLease(r) || !hit(r) || b.throw(10) >= share {
+				return false
+			}
+			if code == http.StatusTooManyRequests {
+				w.Header().Set("Retry-After", "1")
+			}
+			faultproxy.Refuse(w, code, reason)
+			return true
+		}, nil)
+		sleep(ctx, d)
+		b.proxy.Misbehave(nil, nil)
+		return nil
+	}
+}
+
+// lose carries writes out and loses the answers of some, and loses others before they are carried out.
+func (b *breaker) lose(ctx context.Context) error {
+	d, share := b.between(2000, 8000), 1+b.rand.IntN(5)
+	say("FAULT the answers to %d of 10 writes are lost, and as many writes, for %v", share, d)
+	lost := func(r *http.Request) bool { return writes(r) && !onLease(r) && b.throw(10) < share }
+	b.proxy.Misbehave(func(_ http.ResponseWriter, r *http.Request) bool {
+		if lost(r) {
+			faultproxy.Lose()
+		}
+		return false
+	}, func(r *http.Response) error {
+		if lost(r.Request) {
+			return errors.New("lost")
+		}
+		return nil
+	})
+	sleep(ctx, d)
+	b.proxy.Misbehave(nil, nil)
+	return nil
+}
+
+func (b *breaker) throw(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dice.IntN(n)
+}
+
+// summary says what was broken how often.
+func (b *breaker) summary() string {
+	var out []string
+	for _, f := range b.faults() {
+		out = append(out, fmt.Sprintf("%s %d", f.name, b.counts[f.name]))
+	}
+	return strings.Join(out, ", ")
+}

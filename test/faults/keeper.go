@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"orrery/hack/localcluster/cluster"
+)
+
+// managerArgs make the lease short, so that a manager that was killed is soon followed by the next.
+var managerArgs = []string{
+	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=1s",
+	"--kube-api-qps=1000", "--kube-api-burst=2000", "-v=2",
+}
+
+// keeper keeps one controller manager running.
+type keeper struct {
+	c    *cluster.Cluster
+	kind cluster.ManagerKind
+	args []string
+
+	mu       sync.Mutex // guards the fields below
+	p        *cluster.Process
+	held     bool // the manager stays down
+	restarts int
+}
+
+func (k *keeper) start(ctx context.Context) error {
+	p, err := k.c.StartControllerManager(ctx, k.kind, k.args...)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.p = p
+	k.restarts++
+	return nil
+}
+
+// keep starts the manager again whenever it has ended, as a kubelet does. One that loses its lease ends by itself.
+func (k *keeper) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.c.Failures():
+		case <-time.After(100 * time.Millisecond):
+		}
+		k.mu.Lock()
+		down := !k.held && !k.p.Running()
+		k.mu.Unlock()
+		if !down {
+			continue
+		}
+		if err := k.start(ctx); err != nil && ctx.Err() == nil {
+			say("could not start the manager: %v", err)
+		}
+	}
+}
+
+func (k *keeper) process() *cluster.Process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.p
+}
+
+// down ends the manager with a signal and keeps it down for some time.
+func (k *keeper) down(signal syscall.Signal, d time.Duration) error {
+	k.mu.Lock()
+	k.held = true
+	p := k.p
+	k.mu.Unlock()
+	err := p.Signal(signal)
+	time.Sleep(d)
+	if signal != syscall.SIGKILL {
+		select {
+		case <-p.Done():
+		case <-time.After(40 * time.Second):
+			err = fmt.Errorf("%s does not end", p.Name())
+		}
+	}
+	k.mu.Lock()
+	k.held = false
+	k.mu.Unlock()
+	return err
+}
+
+var crash = regexp.MustCompile(`Caught a panic|^panic: |^fatal error: |DATA RACE|Observed a panic`)
+
+// crashes returns the lines of the manager's logs that tell of crashes.
+func (k *keeper) crashes() (lines []string) {
+	for _, p := range k.c.ControllerManagers() {
+		text, err := os.ReadFile(p.LogPath())
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if crash.MatchString(line) {
+				lines = append(lines, p.Name()+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	return lines
+}
