@@ -106,7 +106,7 @@ func TestASpecBelongsToOneSubject(t *testing.T) {
 }
 
 func TestUpstreamDoesTheRest(t *testing.T) {
-	c := controllers{"job-controller": true, "deployment-controller": true, "cronjob-controller": false}
+	c := controllers{"job-controller": true, "deployment-controller": true, "nodepool-controller": false}
 	args := strings.Join(c.beside(), " ")
 	if want := "--controllers=*,bootstrapsigner,tokencleaner,-deployment-controller,-job-controller"; !strings.HasSuffix(args, want) {
 		t.Errorf("%s, want %s", args, want)
@@ -122,12 +122,15 @@ func TestUpstreamDoesTheRest(t *testing.T) {
 // A script answers as `orrery controllers -o json` does.
 func TestControllersAreReadFromTheBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "orrery")
-	script := "#!/bin/sh\necho '[{\"name\": \"job-controller\", \"built\": true}, {\"name\": \"x\", \"built\": false}]'\n"
+	script := `#!/bin/sh
+echo '[{"name": "job-controller", "built": true, "default": "on"}, {"name": "x", "built": false, "default": "on"},
+  {"name": "nodepool-controller", "built": true, "default": "off"}]'
+`
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	got, err := readControllers(context.Background(), path)
-	if err != nil || !got["job-controller"] || got["x"] {
+	if err != nil || !got["job-controller"] || got.has("x") || !got.has("nodepool-controller") || got["nodepool-controller"] {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -60,8 +61,13 @@ func subjectOf(name string) (subject, bool) {
 	return subjects[i], true
 }
 
-// controllers tells which controllers Orrery has, by name.
+// controllers tells which controllers Orrery has: by name, whether each runs without having been asked for.
 type controllers map[string]bool
+
+func (c controllers) has(name string) bool {
+	_, built := c[name]
+	return built
+}
 
 // readControllers asks the binary.
 func readControllers(ctx context.Context, path string) (controllers, error) {
@@ -70,15 +76,18 @@ func readControllers(ctx context.Context, path string) (controllers, error) {
 		return nil, fmt.Errorf("list the controllers of %s: %w", path, err)
 	}
 	var rows []struct {
-		Name  string
-		Built bool
+		Name    string
+		Built   bool
+		Default string
 	}
 	if err := json.Unmarshal(out, &rows); err != nil {
 		return nil, fmt.Errorf("list the controllers of %s: %w", path, err)
 	}
 	built := controllers{}
 	for _, row := range rows {
-		built[row.Name] = row.Built
+		if row.Built {
+			built[row.Name] = row.Default == "on"
+		}
 	}
 	return built, nil
 }
@@ -87,7 +96,7 @@ func readControllers(ctx context.Context, path string) (controllers, error) {
 func (c controllers) deciders(s subject) string {
 	own := 0
 	for _, name := range s.controllers {
-		if c[name] {
+		if c.has(name) {
 			own++
 		}
 	}
@@ -100,18 +109,25 @@ func (c controllers) deciders(s subject) string {
 	return "both"
 }
 
-// beside returns the arguments with which upstream's manager leaves alone what Orrery has.
+// optional are controllers of upstream's that do not run unless asked for.
+var optional = map[string]string{"bootstrap-signer-controller": "bootstrapsigner", "token-cleaner-controller": "tokencleaner"}
+
+// beside returns the arguments with which upstream's manager leaves alone what Orrery has. Of the controllers that do not
+// run by themselves upstream needs only the ones it is to run, and does not know all.
 func (c controllers) beside() []string {
-	names := []string{"*", "bootstrapsigner", "tokencleaner"}
-	var off []string
-	for name, built := range c {
-		if built {
-			off = append(off, "-"+name)
+	names := []string{"*"}
+	for _, name := range slices.Sorted(maps.Keys(optional)) {
+		if !c.has(name) {
+			names = append(names, optional[name])
 		}
 	}
-	slices.Sort(off)
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		if c[name] {
+			names = append(names, "-"+name)
+		}
+	}
 	return []string{
 		"--leader-elect-resource-name=kube-controller-manager-rest",
-		"--controllers=" + strings.Join(append(names, off...), ","),
+		"--controllers=" + strings.Join(names, ","),
 	}
 }
