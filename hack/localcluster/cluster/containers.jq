@@ -10,6 +10,8 @@ def isready: any(.status.conditions[]?; .type == "Ready" and .status == "True");
 def restarts: [.status.containerStatuses[]?.restartCount] | max // 0;
 def number($pattern): [capture($pattern).n | tonumber][0];
 
+# Whether the images can be pulled; one whose name says that it is not there cannot.
+def pulled: any(.spec.containers[]?.image // empty; test("non-?existent|does-not-exist|:404$")) | not;
 # Whether the readiness probes will succeed. Only an exec probe can say that it will not.
 def probed: any(.spec.containers[]?.readinessProbe.exec.command // empty;
   join(" ") | test("(^|/)false$|exit [1-9]|^test -f ")) | not;

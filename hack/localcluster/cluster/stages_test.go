@@ -240,6 +240,21 @@ func TestCommandsDecideHowContainersEnd(t *testing.T) {
 	}
 }
 
+func TestAPodWaitsForAnImageThatDoesNotExist(t *testing.T) {
+	all := readStages(t, "Pod")
+	for image, want := range map[string]string{
+		"nginx:1": "pod-start", "webserver:404": "", "example.com/x:nonexistent": "", "foo:non-existent": "", "": "pod-start",
+	} {
+		pod := map[string]any{
+			"metadata": map[string]any{}, "status": map[string]any{"phase": "Pending"},
+			"spec": map[string]any{"containers": []any{map[string]any{"image": image}}},
+		}
+		if got := strings.Join(matching(t, all, pod), ","); got != want {
+			t.Errorf("image %q: stage %q, want %q", image, got, want)
+		}
+	}
+}
+
 func TestContainersTellWhenTheyEndAndAreReady(t *testing.T) {
 	delays := map[string]string{}
 	for _, s := range readStages(t, "Pod") {
