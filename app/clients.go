@@ -4,35 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/record"
 
 	"orrery/kit"
 	"orrery/kit/client"
+	"orrery/kit/manager"
 	"orrery/options"
 )
 
-// clients makes the connections to the API server: one for the process itself, one for the shared informers, one for
-// leader election and, where asked for, one identity per controller.
+// clients makes the connections of controllers to the API server: under the process's identity or, where asked for, one
+// identity per controller.
 type clients struct {
 	root       *rest.Config
 	perAccount bool
-	fence      *fence
+	manager    *manager.Manager
+	mapper     *client.Mapper
 	core       typedcorev1.CoreV1Interface
-	fresh      discovery.DiscoveryInterface       // asks the server each time
-	discovery  discovery.CachedDiscoveryInterface // what the mapper knows
-	mapper     *restmapper.DeferredDiscoveryRESTMapper
 }
 
 // loadConfig reads the kubeconfig that the flags name, or the configuration of the pod that this process runs in.
@@ -60,38 +52,15 @@ func loadConfig(s *options.CMServer) (*rest.Config, error) {
 	return rest.AddUserAgent(config, "orrery"), nil
 }
 
-func newClients(config *rest.Config, perAccount bool, f *fence) (*clients, error) {
+func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper *client.Mapper) (*clients, error) {
 	// Service accounts and their tokens are made for controllers, so that they end with the lease as well.
 	fenced := rest.CopyConfig(config)
-	fenced.Wrap(f.wrap)
+	fenced.Wrap(m.Fence().Wrap)
 	core, err := typedcorev1.NewForConfig(fenced)
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", config.Host, err)
 	}
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("discovery client for %s: %w", config.Host, err)
-	}
-	cached := memory.NewMemCacheClient(d)
-	return &clients{
-		root: config, perAccount: perAccount, fence: f, core: core,
-		fresh: d, discovery: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached),
-	}, nil
-}
-
-// forInformers returns the client of the shared cache.
-func (c *clients) forInformers() (*client.Client, error) {
-	return client.New(rest.AddUserAgent(rest.CopyConfig(c.root), "shared-informers"), client.Options{Scheme: scheme.Scheme, Mapper: c.mapper})
-}
-
-// forElection returns the configuration of the client that renews the lease: on a connection of its own, with a
-// timeout that leaves room for a second try before the renew deadline.
-func (c *clients) forElection(renewDeadline time.Duration) *rest.Config {
-	config := rest.AddUserAgent(rest.CopyConfig(c.root), "leader-election")
-	config.Timeout = renewDeadline / 2
-	config.Dial = (&net.Dialer{Timeout: renewDeadline / 2, KeepAlive: 30 * time.Second}).DialContext
-	config.QPS = -1
-	return config
+	return &clients{root: config, perAccount: perAccount, manager: m, mapper: mapper, core: core}, nil
 }
 
 // connection is what one controller talks to the server with.
@@ -114,26 +83,9 @@ func (c *clients) forController(d kit.Descriptor) (*connection, error) {
 			return err
 		}
 	}
-	config.Wrap(c.fence.wrap)
+	config.Wrap(c.manager.Fence().Wrap)
 	out.config = rest.AddUserAgent(config, d.Name)
 	var err error
 	out.client, err = client.New(out.config, client.Options{Scheme: scheme.Scheme, Mapper: c.mapper})
-	if err != nil {
-		return nil, fmt.Errorf("client of %s: %w", d.Name, err)
-	}
-	return out, nil
-}
-
-// newRecorder returns a recorder that publishes events as the component, from a goroutine of its own that ends with
-// ctx. Similar events are merged and floods are cut, as everywhere in Kubernetes; a full buffer drops events and never
-// blocks a loop.
-func newRecorder(ctx context.Context, config *rest.Config, component string) (record.EventRecorder, error) {
-	core, err := typedcorev1.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("event client of %s: %w", component, err)
-	}
-	b := record.NewBroadcaster(record.WithContext(ctx))
-	b.StartStructuredLogging(3)
-	b.StartRecordingToSink(newGatheringSink(ctx, &typedcorev1.EventSinkImpl{Interface: core.Events("")}))
-	return newBoundedRecorder(b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: component})), nil
+	return out, err
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 	_ "time/tzdata" // for the time zones of CronJobs, in images without them
 
 	"github.com/spf13/cobra"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers"
+	"orrery/kit/manager"
 	"orrery/options"
 )
 
@@ -51,10 +50,8 @@ same to the API.`,
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := manager.SignalContext(context.Background())
 			defer stop()
-			// After the first signal the next one ends the process in the system's own way.
-			context.AfterFunc(ctx, stop)
 			return Run(klog.NewContext(ctx, klog.Background()), s)
 		},
 	}

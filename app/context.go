@@ -4,38 +4,35 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/http"
 	"text/tabwriter"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/klog/v2"
 
 	"orrery/kit"
 )
 
-// contextFor returns the context that a controller is built with.
+// contextFor returns the context that a controller is built with: that of the manager, under the controller's identity.
 func (b *contextBuilder) contextFor(d kit.Descriptor) (ControllerContext, error) {
-	c := b.connections[d.Name]
-	recorder, err := newRecorder(b.events, c.config, cmp.Or(d.EventSource, d.Name))
+	m, c := b.daemon.manager, b.connections[d.Name]
+	events, err := m.PublisherWithLease(c.config)
 	if err != nil {
 		return ControllerContext{}, err
 	}
-	cached := c.client.WithCache(b.cache)
-	return ControllerContext{
-		Name: d.Name, Client: cached, Live: cached.Live(), Cache: b.cache, Recorder: recorder,
-		Log: klog.LoggerWithName(klog.Background(), d.Name), Gates: b.daemon.options.Gates.FeatureGate(),
-		Discovery: b.daemon.clients.fresh, Available: b.available, RootCA: b.rootCA,
-		Metrics: b.metrics, Register: legacyregistry.MustRegister,
-	}.In(b.daemon.scope), nil
+	cc := m.Context(d.Name)
+	cc.Client = c.client.WithCache(m.Cache())
+	cc.Live = cc.Client.Live()
+	cc.Recorder = events.Recorder(m.Scheme(), cmp.Or(d.EventSource, d.Name))
+	cc.Available, cc.Register = b.available, legacyregistry.MustRegister
+	return cc, nil
 }
 
 // available reports whether the server serves a resource. A group that cannot be asked about counts as served, so that
 // a broken moment at the start does not turn a controller off.
 func (b *contextBuilder) available(gvr schema.GroupVersionResource) bool {
-	list, err := b.daemon.clients.discovery.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+	list, err := b.daemon.clients.mapper.Known().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 	if err != nil || list == nil {
 		return err != nil && !apierrors.IsNotFound(err)
 	}
@@ -47,16 +44,10 @@ func (b *contextBuilder) available(gvr schema.GroupVersionResource) bool {
 	return false
 }
 
-// loopCheck is the health check of one control loop.
-type loopCheck struct{ kit.Controller }
-
-// Check implements serving.Check.
-func (c loopCheck) Check(*http.Request) error { return c.Healthy(time.Now()) }
-
 // DebugNames implements serving.Debugger.
 func (d *daemon) DebugNames() []string {
 	var names []string
-	for _, c := range d.scope.Controllers() {
+	for _, c := range d.manager.Controllers() {
 		names = append(names, c.Name())
 	}
 	return names
@@ -93,7 +84,7 @@ func (d *daemon) DebugText(w io.Writer, name string) error {
 }
 
 func (d *daemon) state(name string) (kit.State, error) {
-	for _, c := range d.scope.Controllers() {
+	for _, c := range d.manager.Controllers() {
 		if c.Name() == name {
 			return c.State(time.Now()), nil
 		}

@@ -2,17 +2,12 @@ package app
 
 import (
 	"context"
-	"time"
 
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // rest_client_* and leader_election_* metrics
-	"k8s.io/component-base/metrics/prometheus/clientgo/fifo"
 	"k8s.io/component-base/metrics/prometheus/compatversion"
-	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
-	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/component-base/version"
-	"k8s.io/klog/v2"
 
 	"orrery/app/serving"
+	"orrery/kit/manager"
 )
 
 // The Kubernetes version that this program is equal to, and the oldest that it can work beside.
@@ -21,14 +16,13 @@ const (
 	minCompatVersion = "1.36"
 )
 
-// startHTTP serves HTTPS until the returned function is called.
-func (d *daemon) startHTTP(ctx context.Context) (stop func(), err error) {
+// addHTTP binds the HTTPS port and has the manager serve on it. It does nothing where HTTPS is turned off.
+func (d *daemon) addHTTP(ctx context.Context) error {
 	s := d.options
-	fifo.Register() // informer_* metrics
 	compatversion.RecordCompatVersionInfo(ctx, "kube", kubeVersion, kubeVersion, minCompatVersion)
 	mux := serving.NewMux()
 	serving.Endpoints{
-		Component: component, Health: d.health,
+		Component: component, Health: d.manager.Checks(),
 		Configz: func() map[string]any { return map[string]any{"kubecontrollermanager.config.k8s.io": s.Configz()} },
 		Flags: func() map[string]string {
 			sets := s.Flags()
@@ -53,21 +47,7 @@ func (d *daemon) startHTTP(ctx context.Context) (stop func(), err error) {
 		Secure: s.SecureServing, Authentication: s.Authentication, Authorization: s.Authorization, Handler: mux,
 	})
 	if err != nil || server == nil {
-		return func() {}, err
+		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := server.Run(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "The HTTPS server ended")
-		}
-	}()
-	return func() {
-		cancel()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-		}
-	}, nil
+	return d.manager.AddServer(manager.Func("HTTPS server", server.Run))
 }

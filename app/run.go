@@ -1,146 +1,78 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"orrery/app/serving"
 	"orrery/controllers"
 	"orrery/kit"
-	"orrery/kit/cache"
+	"orrery/kit/client"
+	"orrery/kit/manager"
 	"orrery/options"
 )
 
 // Run is the daemon. It returns nil after ctx has ended and everything has stopped in order, and an error if it could
 // not start, or had to end because the lease was lost.
 func Run(ctx context.Context, s *options.CMServer) error {
-	log := klog.FromContext(ctx)
-
-	// Clients and recorder.
+	// The manager, with the lease, the cache and the connection to the API server, and the clients of controllers.
 	config, err := loadConfig(s)
 	if err != nil {
 		return err
 	}
-	guard := &fence{}
-	if s.LeaderElection.LeaderElect {
-		guard.duration = s.LeaderElection.LeaseDuration.Duration
-	}
-	c, err := newClients(config, s.UseServiceAccountCredentials, guard)
+	mapper, err := client.NewMapper(config, nil)
 	if err != nil {
 		return err
 	}
-	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopBackground()
-	recorder, err := newRecorder(background, config, component)
+	m, err := manager.New(config, managerOptions(ctx, s, mapper))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	c, err := newClients(config, s.UseServiceAccountCredentials, m, mapper)
 	if err != nil {
 		return err
 	}
 
 	// HTTP, before anything that can take long.
-	d := &daemon{options: s, clients: c, scope: kit.NewScope(), health: serving.NewHealth(), watchdog: leaderelection.NewLeaderHealthzAdaptor(watchdogSlack)}
-	if s.LeaderElection.LeaderElect {
-		d.health.Add(serving.Process, d.watchdog)
-	}
-	stopHTTP, err := d.startHTTP(background)
-	if err != nil {
+	d := &daemon{options: s, clients: c, manager: m}
+	if err := d.addHTTP(ctx); err != nil {
 		return err
 	}
-	defer stopHTTP()
-	if err := waitForServer(ctx, config, log); err != nil {
-		return stopped(ctx, err)
+
+	// Then the API server is waited for, the lease taken, and with it the controllers are started.
+	if err := m.Add(manager.Func("controllers", d.runControllers)); err != nil {
+		return err
 	}
-
-	// Election, and with the lease the controllers.
-	return stopped(ctx, lead(ctx, s, c, recorder, d.watchdog, d.runControllers))
-}
-
-// stopped takes an error that came of being told to stop as none.
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
+	err = m.Start(ctx)
+	if late, ok := errors.AsType[*manager.StragglersError](err); ok {
+		return late.Cause // they have been named in the log, and write nothing any more
 	}
 	return err
 }
 
-// daemon is what one Run works with.
-type daemon struct {
-	options  *options.CMServer
-	clients  *clients
-	scope    *kit.Scope
-	health   *serving.Health
-	watchdog *leaderelection.HealthzAdaptor
-}
-
-// runControllers is what the leader does: it builds the controllers, starts them and the informers, and blocks until
-// ctx has ended and every loop with it.
-func (d *daemon) runControllers(ctx context.Context) error {
-	log := klog.FromContext(ctx)
-	builder, err := d.newContextBuilder(ctx)
-	if err != nil {
-		return err
+// managerOptions says how the daemon is started and stopped.
+func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Mapper) manager.Options {
+	e := &s.LeaderElection
+	return manager.Options{
+		Name: component, Scheme: scheme.Scheme, Mapper: mapper, Gates: s.Gates.FeatureGate(), Log: klog.FromContext(ctx),
+		// Controllers say what they read as they are built; none waits for the caches of another.
+		Cache:       manager.Cache{Slim: controllers.Slimming(), Resync: -1, Name: informerName(), StartedByOthers: true},
+		SyncTimeout: -1,
+		Election: manager.Election{
+			Enabled: e.LeaderElect, Kind: e.ResourceLock, Namespace: e.ResourceNamespace, ID: e.ResourceName,
+			LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
+		},
+		// A timeout of 0 waits for nothing.
+		ShutdownTimeout: cmp.Or(s.ControllerShutdownTimeout, time.Nanosecond),
+		Server:          manager.Server{Probe: "/api/v1/namespaces/kube-system", Role: "those of system:kube-controller-manager"},
 	}
-	l := newLoops(d.scope)
-	err = StartControllers(ctx, d.options, NewControllerInitializers(d.options.Controllers), builder.contextFor, l)
-	if err != nil && ctx.Err() == nil {
-		return err
-	}
-	d.addHealthChecks()
-	builder.cache.Start(ctx)
-	log.Info("Started all controllers", "loops", len(d.scope.Controllers()))
-	<-ctx.Done()
-	log.Info("Stopping the controllers", "timeout", d.options.ControllerShutdownTimeout)
-	if late := l.wait(d.options.ControllerShutdownTimeout); len(late) > 0 {
-		log.Info("Some controllers have not stopped in time; nothing they do is written any more", "controllers", late)
-	}
-	// Events first, which would only be refused; then whatever still runs must not write once the lease is free.
-	builder.stopEvents()
-	d.clients.fence.close()
-	return nil
-}
-
-// addHealthChecks adds a check for each controller, its further loops included.
-func (d *daemon) addHealthChecks() {
-	for _, c := range d.scope.Controllers() {
-		d.health.Add(serving.Component, loopCheck{c})
-	}
-}
-
-// contextBuilder makes the context of each controller around one cache.
-type contextBuilder struct {
-	daemon      *daemon
-	cache       *cache.Cache
-	metrics     *kit.Metrics
-	connections map[string]*connection
-	rootCA      []byte
-	events      context.Context
-	stopEvents  context.CancelFunc
-}
-
-func (d *daemon) newContextBuilder(ctx context.Context) (*contextBuilder, error) {
-	informers, err := d.clients.forInformers()
-	if err != nil {
-		return nil, err
-	}
-	b := &contextBuilder{
-		daemon:  d,
-		cache:   cache.New(cache.Options{Client: informers, Slim: controllers.Slimming(), Log: klog.FromContext(ctx), Name: informerName()}),
-		metrics: kit.NewMetrics(), connections: map[string]*connection{},
-	}
-	legacyregistry.MustRegister(b.metrics.Registerables()...)
-	if err := rest.LoadTLSFiles(d.clients.root); err != nil {
-		return nil, fmt.Errorf("read the certificates that the kubeconfig names: %w", err)
-	}
-	b.rootCA = d.clients.root.CAData
-	b.events, b.stopEvents = context.WithCancel(context.WithoutCancel(ctx))
-	return b, b.connect(ctx)
 }
 
 // informerName returns the name under which informers are measured. A process has one; a second Run in the same process,
@@ -151,6 +83,37 @@ func informerName() *toolscache.InformerName {
 		return nil
 	}
 	return name
+}
+
+// daemon is what one Run works with.
+type daemon struct {
+	options *options.CMServer
+	clients *clients
+	manager *manager.Manager
+}
+
+// runControllers is what the leader does: it builds the controllers and starts them, and then the informers.
+func (d *daemon) runControllers(ctx context.Context) error {
+	b := &contextBuilder{daemon: d, connections: map[string]*connection{}}
+	if err := b.connect(ctx); err != nil {
+		return err
+	}
+	err := StartControllers(ctx, d.options, NewControllerInitializers(d.options.Controllers), b.contextFor, d.manager)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.manager.Cache().Start(ctx)
+	klog.FromContext(ctx).Info("Started all controllers", "loops", len(d.manager.Controllers()))
+	return nil
+}
+
+// contextBuilder makes the context of each controller.
+type contextBuilder struct {
+	daemon      *daemon
+	connections map[string]*connection
 }
 
 // connect makes the clients of all enabled controllers and fetches their tokens, all at once: one after another they
@@ -164,7 +127,7 @@ func (b *contextBuilder) connect(ctx context.Context) error {
 		}
 		c, err := b.daemon.clients.forController(d)
 		if err != nil {
-			return err
+			return fmt.Errorf("client of %s: %w", d.Name, err)
 		}
 		b.connections[d.Name] = c
 		if c.warm != nil {

@@ -3,14 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"orrery/kit"
+	"orrery/kit/manager"
 	"orrery/options"
 )
 
@@ -29,21 +28,10 @@ func NewControllerInitializers(all []kit.Descriptor) map[string]InitFunc {
 	return m
 }
 
-// loops are the running controllers of a process.
-type loops struct {
-	scope *kit.Scope
-	wg    sync.WaitGroup
-
-	mu      sync.Mutex // guards running
-	running map[string]int
-}
-
-func newLoops(s *kit.Scope) *loops { return &loops{scope: s, running: map[string]int{}} }
-
 // StartControllers builds and runs the enabled controllers in the order of the list, the one that mints service
-// account tokens first, with a pause between two if one is asked for. It returns when all have been started; they run
-// until ctx ends.
-func StartControllers(ctx context.Context, s *options.CMServer, inits map[string]InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), l *loops) error {
+// account tokens first, with a pause between two if one is asked for. It returns when all have been started but those
+// whose kinds the server does not have yet; they run until the manager stops them.
+func StartControllers(ctx context.Context, s *options.CMServer, inits map[string]InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), m *manager.Manager) error {
 	log := klog.FromContext(ctx)
 	started := 0
 	for _, d := range s.Controllers {
@@ -59,63 +47,57 @@ func StartControllers(ctx context.Context, s *options.CMServer, inits map[string
 			case <-time.After(wait.Jitter(d, controllerStartJitter)):
 			}
 		}
-		cc, err := contextFor(d)
-		if err != nil {
-			return err
+		start := func() (bool, error) { return startOne(d, init, contextFor, m) }
+		if len(d.Kinds) > 0 {
+			if err := startWithKinds(log, d, start, m); err != nil {
+				return err
+			}
+			continue
 		}
-		before := len(l.scope.Controllers())
-		on, err := init(cc)
+		on, err := start()
 		switch {
 		case err != nil:
-			return fmt.Errorf("start controller %s: %w", d.Name, err)
+			return err
 		case !on:
 			log.Info("Controller is skipped", "controller", d.Name)
 			continue
 		}
 		started++
-		for _, c := range l.scope.Controllers()[before:] {
-			l.run(ctx, c)
-		}
 		log.Info("Started controller", "controller", d.Name)
 	}
 	return nil
 }
 
+// startOne builds a controller and has the manager run its loops.
+func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), m *manager.Manager) (on bool, err error) {
+	cc, err := contextFor(d)
+	if err != nil {
+		return false, fmt.Errorf("start controller %s: %w", d.Name, err)
+	}
+	scope := kit.NewScope()
+	if on, err = init(cc.In(scope)); err != nil {
+		return false, fmt.Errorf("start controller %s: %w", d.Name, err)
+	}
+	if !on {
+		return false, nil
+	}
+	for _, c := range scope.Controllers() {
+		if err := m.AddController(c); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// startWithKinds has a controller started as soon as the server has its kinds.
+func startWithKinds(log klog.Logger, d kit.Descriptor, start func() (bool, error), m *manager.Manager) error {
+	return m.Add(manager.Func(d.Name, func(ctx context.Context) error {
+		return manager.WaitForKinds(ctx, log, m.Discovery(), d, func() error {
+			_, err := start()
+			return err
+		})
+	}))
+}
+
 // controllerStartJitter is the part by which the pause between two starts may be longer than asked for.
 const controllerStartJitter = 1.0
-
-func (l *loops) run(ctx context.Context, c kit.Controller) {
-	l.count(c.Name(), 1)
-	l.wg.Go(func() {
-		defer l.count(c.Name(), -1)
-		c.Run(ctx)
-	})
-}
-
-func (l *loops) count(name string, by int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running[name] += by; l.running[name] == 0 {
-		delete(l.running, name)
-	}
-}
-
-// wait returns when all loops have ended or the timeout has passed, with the names of those still running.
-func (l *loops) wait(timeout time.Duration) (stragglers []string) {
-	done := make(chan struct{})
-	go func() {
-		l.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(timeout):
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name := range l.running {
-		stragglers = append(stragglers, name)
-	}
-	slices.Sort(stragglers)
-	return stragglers
-}

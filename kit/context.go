@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -41,6 +42,9 @@ type Descriptor struct {
 	Validate func() []error
 	// RBAC lists the calls the controller makes. Tests reject others and compare the list with the bootstrap roles.
 	RBAC []rbacv1.PolicyRule
+	// Kinds have to be served for the controller to be built: while the server lacks one, as where a CustomResourceDefinition
+	// is not installed yet, the process waits for it and says so once.
+	Kinds []schema.GroupVersionKind
 	// Pages are further debug pages by name, served below that of the controller; nil if it has none.
 	Pages map[string]http.Handler
 	// Init builds the controller.
@@ -54,7 +58,7 @@ type InitFunc func(cc ControllerContext) (started bool, err error)
 // ControllerContext is what a controller is built with. It is already scoped to the controller: its client has the
 // controller's identity, its recorder the controller's event source, its logger the controller's name.
 type ControllerContext struct {
-	// Name of the controller.
+	// Name of the controller; empty for one that is to be named after its kind.
 	Name string
 	// Client reads from the cache and writes to the server.
 	Client *client.Client
@@ -81,16 +85,22 @@ type ControllerContext struct {
 
 	scope *Scope
 	needs *needs
+	kind  schema.GroupVersionKind // that a source was given, while it is attached
 }
 
 // Scope collects what the Init functions of one process build. The daemon runs and shows what is in it.
 type Scope struct {
+	built func(Controller) error // called for each; nil if nobody asks
+
 	mu          sync.Mutex // guards controllers
 	controllers []Controller
 }
 
 // NewScope returns an empty scope.
 func NewScope() *Scope { return &Scope{} }
+
+// NewScopeFor returns an empty scope that passes on what is completed in it. The error is that of Complete.
+func NewScopeFor(built func(Controller) error) *Scope { return &Scope{built: built} }
 
 // In returns a copy of the context, for one Init, whose controllers are collected in s.
 func (cc ControllerContext) In(s *Scope) ControllerContext {
@@ -108,10 +118,18 @@ func (s *Scope) Controllers() []Controller {
 	return slices.Clone(s.controllers)
 }
 
-func (s *Scope) add(c Controller) {
+func (s *Scope) add(c Controller) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	if slices.ContainsFunc(s.controllers, func(o Controller) bool { return o.Name() == c.Name() }) {
+		s.mu.Unlock()
+		return fmt.Errorf("controller %s: there is one of this name already", c.Name())
+	}
 	s.controllers = append(s.controllers, c)
+	s.mu.Unlock()
+	if s.built == nil {
+		return nil
+	}
+	return s.built(c)
 }
 
 // needs are the informers that one Init asked for. Its controllers wait for all of them before their first reconcile.
@@ -145,6 +163,21 @@ func Store[T any, P client.Ptr[T]](cc ControllerContext, indexes ...cache.Index[
 	s, err := cache.Of[T, P](cc.Cache, indexes...)
 	cc.needs.add(s.Informer(), err)
 	return s
+}
+
+// StoreOfKind is Store for unstructured.Unstructured and metav1.PartialObjectMetadata, whose Go types name no kind.
+func StoreOfKind[T any, P client.Ptr[T]](cc ControllerContext, gvk schema.GroupVersionKind, indexes ...cache.Index[P]) cache.Store[P] {
+	s, err := cache.OfKind[T, P](cc.Cache, gvk, indexes...)
+	cc.needs.add(s.Informer(), err)
+	return s
+}
+
+// storeOf returns the store that a source watches.
+func storeOf[T any, P client.Ptr[T]](cc ControllerContext) (cache.Store[P], error) {
+	if cc.kind.Kind != "" {
+		return cache.OfKind[T, P](cc.Cache, cc.kind)
+	}
+	return cache.Of[T, P](cc.Cache)
 }
 
 // backoffBase and backoffCap bound the time between two tries of a failing key; it doubles with each failure.

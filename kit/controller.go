@@ -1,9 +1,14 @@
 package kit
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,12 +21,15 @@ import (
 
 // Controller is a completed control loop.
 type Controller interface {
-	// Name is unique in the process: the descriptor's name, or "<descriptor>/<loop>" for a further loop.
+	// Name is unique in the process: that of the context, or "<context>/<loop>" for a further loop.
 	Name() string
-	// Descriptor is the name of the descriptor whose Init built the loop.
+	// Descriptor is the name of the descriptor, or else of the context, that the loop was built for.
 	Descriptor() string
-	// Run waits for the caches, works until ctx ends, and returns when no worker runs any more. It is called once.
+	// Run waits for the caches, works until ctx ends, and returns when no worker runs any more. It is called once;
+	// another call does nothing.
 	Run(ctx context.Context)
+	// Unsynced says what the loop still waits for before its first reconcile, and where known why it has to.
+	Unsynced() []string
 	// Healthy returns what keeps the loop from doing its work, or nil.
 	Healthy(now time.Time) error
 	// State returns what the debug page shows.
@@ -32,7 +40,7 @@ type Controller interface {
 type Builder[K comparable] struct {
 	cc      ControllerContext
 	r       Reconciler[K]
-	name    string
+	loop    string // empty for the only or first one
 	queue   string
 	workers int
 	sources []Source[K]
@@ -41,12 +49,12 @@ type Builder[K comparable] struct {
 
 // NewController begins a controller around a reconciler. Sources of another key type do not compile.
 func NewController[K comparable](cc ControllerContext, r Reconciler[K]) *Builder[K] {
-	return &Builder[K]{cc: cc, r: r, name: cc.Name, workers: 1}
+	return &Builder[K]{cc: cc, r: r, workers: 1}
 }
 
 // Loop names a further loop of the same descriptor; each Init has at most one without.
 func (b *Builder[K]) Loop(name string) *Builder[K] {
-	b.name = b.cc.Name + "/" + name
+	b.loop = name
 	return b
 }
 
@@ -62,7 +70,7 @@ func (b *Builder[K]) Watch(sources ...Source[K]) *Builder[K] {
 	return b
 }
 
-// Workers sets how many keys are reconciled at once; the default is 1.
+// Workers sets how many keys are reconciled at once; the default is 1. One key is never reconciled twice at once.
 func (b *Builder[K]) Workers(n int) *Builder[K] {
 	b.workers = n
 	return b
@@ -75,28 +83,21 @@ func (b *Builder[K]) OnSkip(f func(stale schema.GroupResource)) *Builder[K] {
 	return b
 }
 
-// Complete connects the sources and hands the controller to the process, which runs it.
+// Complete connects the sources and hands the controller to the process, which runs it. A controller whose context has
+// no name is named after the kind of its For source, in lower case.
 func (b *Builder[K]) Complete() error {
-	if b.cc.scope == nil {
-		return fmt.Errorf("controller %s: the context belongs to no process; see ControllerContext.In", b.name)
-	}
-	if b.workers < 1 {
-		return fmt.Errorf("controller %s: needs at least 1 worker, got %d", b.name, b.workers)
-	}
-	if _, err := b.cc.needs.list(); err != nil {
-		return fmt.Errorf("controller %s: %w", b.name, err)
-	}
-	if b.queue == "" {
-		b.queue = b.name
+	name, err := b.check()
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", name, err)
 	}
 	l := newLanes[K]()
 	c := &controller[K]{
-		name: b.name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
-		queue: newQueue(b.queue, l), lanes: l, running: map[K]time.Time{},
-		log: b.cc.Log.WithValues("controller", b.name),
+		name: name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
+		queue: newQueue(cmp.Or(b.queue, name), l), lanes: l, running: map[K]time.Time{},
+		log: b.cc.Log.WithValues("controller", name),
 	}
 	c.writes = newOwnWrites(b.cc.Cache, c.queue.Add)
-	b.cc.Metrics.start(b.cc.Name, b.name)
+	b.cc.Metrics.start(b.cc.Name, name, b.workers)
 	for _, s := range b.sources {
 		out := &sink[K]{}
 		out.to.Store(&sinkTarget[K]{queue: c.queue, lanes: l, delay: s.delay, urgent: s.urgent})
@@ -105,14 +106,55 @@ func (b *Builder[K]) Complete() error {
 			synced, err := s.attach(b.cc, out)
 			if err != nil {
 				c.queue.ShutDown()
-				return fmt.Errorf("controller %s: watch %s: %w", b.name, s.name, err)
+				return fmt.Errorf("controller %s: watch %s: %w", name, s.name, err)
 			}
 			src.synced = synced
 		}
 		c.sources = append(c.sources, src)
 	}
-	b.cc.scope.add(c)
+	if err := b.cc.scope.add(c); err != nil {
+		c.queue.ShutDown()
+		return err
+	}
 	return nil
+}
+
+// check finds the controller's name and reports what keeps it from being built.
+func (b *Builder[K]) check() (name string, err error) {
+	if err := b.nameAfterKind(); err != nil {
+		return "without a name", err
+	}
+	name = b.cc.Name
+	if b.loop != "" {
+		name += "/" + b.loop
+	}
+	switch {
+	case b.cc.scope == nil:
+		return name, errors.New("the context belongs to no process; see ControllerContext.In")
+	case b.workers < 1:
+		return name, fmt.Errorf("needs at least 1 worker, got %d", b.workers)
+	}
+	_, err = b.cc.needs.list()
+	return name, err
+}
+
+// nameAfterKind names a context without a name after the kind of the builder's own objects.
+func (b *Builder[K]) nameAfterKind() error {
+	if b.cc.Name != "" {
+		return nil
+	}
+	for _, s := range b.sources {
+		if s.own == nil {
+			continue
+		}
+		gvk, err := s.own(b.cc)
+		if err != nil {
+			return err
+		}
+		b.cc.Name = strings.ToLower(gvk.Kind)
+		return nil
+	}
+	return errors.New("give its context a name, or watch a kind with For")
 }
 
 type attached[K comparable] struct {
@@ -134,6 +176,8 @@ type controller[K comparable] struct {
 	onSkip  func(stale schema.GroupResource)
 	log     klog.Logger
 
+	started atomic.Bool
+
 	mu      sync.Mutex // guards the fields below
 	phase   phase
 	since   time.Time // when phase began
@@ -149,6 +193,9 @@ func (c *controller[K]) Descriptor() string { return c.cc.Name }
 
 // Run implements Controller.
 func (c *controller[K]) Run(ctx context.Context) {
+	if c.started.Swap(true) {
+		return
+	}
 	defer c.queue.ShutDown()
 	c.enter(phaseSyncing)
 	defer c.enter(phaseStopped)
@@ -224,6 +271,18 @@ func (c *controller[K]) unsynced(informers []*cache.Informer) []string {
 	for _, s := range c.sources {
 		if s.synced != nil && !s.synced() {
 			out = append(out, "source "+s.name)
+		}
+	}
+	return out
+}
+
+// Unsynced implements Controller.
+func (c *controller[K]) Unsynced() []string {
+	informers, _ := c.cc.needs.list()
+	out := c.unsynced(informers)
+	for _, i := range informers {
+		if at := slices.Index(out, i.String()); at >= 0 && i.LastError() != "" {
+			out[at] += ": " + i.LastError()
 		}
 	}
 	return out

@@ -11,6 +11,8 @@ type Metrics struct {
 	durations  *compmetrics.HistogramVec
 	panics     *compmetrics.CounterVec
 	skips      *compmetrics.CounterVec
+	workers    *compmetrics.GaugeVec
+	active     *compmetrics.GaugeVec
 }
 
 // NewMetrics returns the metrics, which count nothing until registered.
@@ -33,20 +35,30 @@ func NewMetrics() *Metrics {
 			Namespace: "orrery", Name: "stale_sync_skips_total", StabilityLevel: compmetrics.ALPHA,
 			Help: "Reconciles put off because the cache did not show the controller's own last writes yet.",
 		}, []string{"controller"}),
+		workers: compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{
+			Namespace: "orrery", Name: "max_concurrent_reconciles", StabilityLevel: compmetrics.ALPHA,
+			Help: "Workers of the loop: how many keys it reconciles at once at most.",
+		}, []string{"controller"}),
+		active: compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{
+			Namespace: "orrery", Name: "active_workers", StabilityLevel: compmetrics.ALPHA,
+			Help: "Workers that are busy. If it stays at the maximum while the queue grows, the loop has too few.",
+		}, []string{"controller"}),
 	}
 }
 
 // Registerables returns the metrics for registration.
 func (m *Metrics) Registerables() []compmetrics.Registerable {
-	return []compmetrics.Registerable{m.reconciles, m.durations, m.panics, m.skips}
+	return []compmetrics.Registerable{m.reconciles, m.durations, m.panics, m.skips, m.workers, m.active}
 }
 
 // start makes the series of a loop exist at zero, and that of the panics that belong to no one loop of its controller.
-func (m *Metrics) start(controller, loop string) {
+func (m *Metrics) start(controller, loop string, workers int) {
 	for _, o := range outcomes {
 		m.reconciles.WithLabelValues(loop, string(o)).Add(0)
 	}
 	m.panics.WithLabelValues(controller).Add(0)
 	m.panics.WithLabelValues(loop).Add(0)
 	m.skips.WithLabelValues(loop).Add(0)
+	m.workers.WithLabelValues(loop).Set(float64(workers))
+	m.active.WithLabelValues(loop).Set(0)
 }

@@ -67,7 +67,7 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 	for _, w := range writes {
 		for _, i := range o.cache.Serving(w.GVK) {
 			// A cache that has not been filled yet is not what the write was decided on.
-			if i.HasSynced() && i.Covers(w.Key.Namespace) {
+			if i.HasSynced() && i.Concerns(w) {
 				p.add(pendingWrite{informer: i, write: w, until: now.Add(timeout(w))}, latest)
 			}
 		}

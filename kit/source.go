@@ -23,6 +23,7 @@ type Source[K comparable] struct {
 	name   string
 	delay  time.Duration
 	urgent bool
+	own    func(cc ControllerContext) (schema.GroupVersionKind, error) // the kind whose keys these are; nil where it has none
 	attach func(cc ControllerContext, sink *sink[K]) (synced func() bool, err error)
 	run    func(ctx context.Context, sink *sink[K])
 }
@@ -63,9 +64,27 @@ func (s Source[K]) WaitFor(ready func() bool) Source[K] {
 	return s
 }
 
+// OfKind names the kind to watch, for sources of unstructured.Unstructured and metav1.PartialObjectMetadata, whose Go types
+// name none.
+func (s Source[K]) OfKind(gvk schema.GroupVersionKind) Source[K] {
+	if attach := s.attach; attach != nil {
+		s.attach = func(cc ControllerContext, sink *sink[K]) (func() bool, error) {
+			cc.kind = gvk
+			return attach(cc, sink)
+		}
+	}
+	if own := s.own; own != nil {
+		s.own = func(cc ControllerContext) (schema.GroupVersionKind, error) {
+			cc.kind = gvk
+			return own(cc)
+		}
+	}
+	return s
+}
+
 // For yields the keys of the objects of a kind as they change.
 func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
-	return watch[T](true, func(_ ControllerContext) (func(old, new P, add func(Key)), error) {
+	s := watch[T](true, func(_ ControllerContext) (func(old, new P, add func(Key)), error) {
 		return func(old, new P, add func(Key)) {
 			if new == nil {
 				new = old
@@ -73,6 +92,13 @@ func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
 			add(KeyOf(new))
 		}, nil
 	}, filters)
+	s.own = func(cc ControllerContext) (schema.GroupVersionKind, error) {
+		if cc.kind.Kind != "" {
+			return cc.kind, nil
+		}
+		return cc.Client.GVKFor(P(new(T)))
+	}
+	return s
 }
 
 // Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change.
@@ -171,7 +197,7 @@ func WatchChanges[T any, K comparable, P client.Ptr[T]](keys func(old, new P) []
 func watch[T any, K comparable, P client.Ptr[T]](own bool, route func(ControllerContext) (func(old, new P, add func(K)), error), filters []Filter[P]) Source[K] {
 	name := fmt.Sprintf("%T", *new(T))
 	return Source[K]{name: name, attach: func(cc ControllerContext, sink *sink[K]) (func() bool, error) {
-		store, err := cache.Of[T, P](cc.Cache)
+		store, err := storeOf[T, P](cc)
 		if err != nil {
 			return nil, err
 		}

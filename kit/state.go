@@ -128,6 +128,7 @@ func (c *controller[K]) begin(key K, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running[key] = now
+	c.cc.Metrics.active.WithLabelValues(c.name).Set(float64(len(c.running)))
 }
 
 func (c *controller[K]) end(key K, out Outcome, err error, start, end time.Time) {
@@ -137,6 +138,7 @@ func (c *controller[K]) end(key K, out Outcome, err error, start, end time.Time)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, key)
+	c.cc.Metrics.active.WithLabelValues(c.name).Set(float64(len(c.running)))
 	c.history.add(past[K]{key: key, outcome: out, err: err, at: end, took: took})
 }
 

@@ -14,22 +14,8 @@
 //
 // # Health
 //
-// There are two kinds of checks. A Process check (ping, the leader election
-// watchdog) fails when only a restart of the process can help. A Component check is
-// about one controller, which a restart would not mend and would take all others
-// down with it. Kubeadm's manifests point the kubelet's liveness probe at /healthz,
-// so the endpoints differ in which checks decide:
-//
-//	/livez             Process checks only; nothing else is listed
-//	/healthz           Process checks decide; a failing Component check is listed as
-//	                   "[!]name degraded" and the answer is still 200
-//	/readyz            all checks decide
-//	/healthz/<check>   that check alone, with its error; so for livez and readyz
-//
-// ?verbose lists the checks, ?exclude=name leaves one out. The three roots are open
-// to anyone by default and therefore withhold the errors; single checks are not.
-// A Component check that panics counts as failed, and one that hangs as failed after
-// a second, so neither can starve a probe.
+// The checks and their pages are those of package orrery/kit/health. The three roots are
+// open to anyone by default; single checks, which show their errors, are not.
 //
 // # Who calls, and may they
 //

@@ -9,6 +9,8 @@ import (
 	"k8s.io/component-base/logs"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/prometheus/slis"
+
+	"orrery/kit/health"
 )
 
 // Endpoints says which of the usual pages there are and what they show. A field left
@@ -17,7 +19,7 @@ type Endpoints struct {
 	// Component is the name in the titles of the pages, as kube-controller-manager.
 	Component string
 	// Health serves /healthz, /livez and /readyz.
-	Health *Health
+	Health *health.Checks
 	// Configz returns the component configurations for /configz by their API group.
 	Configz func() map[string]any
 	// Flags returns the command line flags for /flagz with their values; see FlagValues.
@@ -35,7 +37,7 @@ type Endpoints struct {
 // Install puts the pages on the mux. Other pages may be added to it before or after.
 func (e Endpoints) Install(m *Mux) {
 	if e.Health != nil {
-		e.Health.install(m)
+		e.Health.Install(m)
 	}
 	m.Handle("/metrics", legacyregistry.Handler())
 	slis.SLIMetricsWithReset{}.Install(m)

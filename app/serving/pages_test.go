@@ -15,7 +15,22 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/logs"
 	"k8s.io/klog/v2"
+
+	"orrery/kit/health"
 )
+
+// ask serves one request without a network.
+func ask(handler http.Handler, method, target string, header http.Header) (status int, body string, response *http.Response) {
+	req := httptest.NewRequest(method, target, nil)
+	if header != nil {
+		req.Header = header
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, req)
+	response = recorder.Result()
+	content, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), response
+}
 
 // fakeDebugger knows two controllers, one of which cannot be shown.
 type fakeDebugger struct{}
@@ -41,7 +56,7 @@ func allPages() *Mux {
 	mux := NewMux()
 	Endpoints{
 		Component: "kube-controller-manager",
-		Health:    NewHealth(),
+		Health:    health.New(),
 		Configz: func() map[string]any {
 			return map[string]any{"kubecontrollermanager.config.k8s.io": map[string]string{"kind": "KubeControllerManagerConfiguration"}}
 		},

@@ -37,6 +37,10 @@ type waiter struct {
 // reached the version answered; for a delete, whether the object is gone, replaced or marked for deletion. An informer
 // that has been stopped shows all it ever will.
 func (i *Informer) Seen(w client.Write) bool {
+	if i.parts != nil {
+		p := i.part(w.Key.Namespace)
+		return p == nil || p.Seen(w)
+	}
 	if i.shared.IsStopped() {
 		return true
 	}
@@ -56,6 +60,13 @@ func (i *Informer) Seen(w client.Write) bool {
 // WhenSeen calls wake once, from the informer's goroutine or this one, when the store shows the write. The returned
 // function gives up waiting. wake must not block.
 func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
+	if p := i.part(w.Key.Namespace); p != nil {
+		return p.WhenSeen(w, wake)
+	}
+	if i.parts != nil {
+		wake()
+		return func() {}
+	}
 	b := &i.barrier
 	b.attach.Do(func() {
 		if !i.fanout.used() {

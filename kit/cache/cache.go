@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,15 +43,26 @@ func (s Slimming) applies(obj client.Object) bool {
 	return s.Drop != nil && (s.Whole == nil || !s.Whole(obj))
 }
 
+// Kind says which objects of a kind are cached. Of those that are not, reads through the cache know nothing.
+type Kind struct {
+	// Namespaces takes the place of those in Options; none means those.
+	Namespaces []string
+	// Labels and Fields are selectors in their text form.
+	Labels, Fields string
+}
+
 // Options configures New.
 type Options struct {
 	// Client lists and watches. Required.
 	Client *client.Client
-	// Namespace restricts the cache to one namespace; empty means all.
-	Namespace string
+	// Namespaces restricts the cache to some namespaces; none means all. Objects without a namespace are always cached.
+	Namespaces []string
+	// Kinds holds what is particular to a kind, in all its forms.
+	Kinds map[schema.GroupVersionKind]Kind
 	// Slim holds, per kind, what to drop beside managed fields. It applies to the structured form.
 	Slim map[schema.GroupVersionKind]Slimming
-	// Resync is the period after which handlers see every object again; 0 means never.
+	// Resync is the period after which handlers see every object again, a tenth more or less so that the kinds do not come
+	// all at once; 0 means never.
 	Resync time.Duration
 	// Name is the process's name in the metrics of its informers; nil publishes none.
 	Name *toolscache.InformerName
@@ -111,17 +121,25 @@ func (c *Cache) Informer(gvk schema.GroupVersionKind, form Form) (*Informer, err
 	if i := c.Existing(gvk, form); i != nil {
 		return i, nil
 	}
+	return c.informer(informerID{gvk, form})
+}
+
+// informer returns the informer of a kind in just this form.
+func (c *Cache) informer(id informerID) (*Informer, error) {
+	if i := c.exactly(id); i != nil {
+		return i, nil
+	}
 	// Finding the resource of a kind may ask the server, which must not hold up readers.
-	i, err := c.newInformer(gvk, form)
+	i, err := c.newInformer(id.gvk, id.form)
 	if err != nil {
-		return nil, fmt.Errorf("cache %s: %w", gvk, err)
+		return nil, fmt.Errorf("cache %s: %w", id.gvk, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if first := c.lookup(gvk, form); first != nil {
+	if first := c.informers[id]; first != nil {
 		return first, nil
 	}
-	c.informers[informerID{gvk, form}] = i
+	c.informers[id] = i
 	if c.ctx != nil {
 		c.run(i)
 	}
@@ -178,9 +196,9 @@ func (c *Cache) Informers() []*Informer {
 }
 
 // GetCached implements client.CacheReader.
-func (c *Cache) GetCached(gvk schema.GroupVersionKind, key client.Key) (client.Object, bool, error) {
-	i := c.Existing(gvk, Structured)
-	if i == nil || !i.HasSynced() || !i.Covers(key.Namespace) {
+func (c *Cache) GetCached(gvk schema.GroupVersionKind, example client.Object, key client.Key) (client.Object, bool, error) {
+	i := c.reading(gvk, example, key.Namespace)
+	if i == nil {
 		return nil, false, nil
 	}
 	obj, ok := i.Get(key)
@@ -191,12 +209,27 @@ func (c *Cache) GetCached(gvk schema.GroupVersionKind, key client.Key) (client.O
 }
 
 // ListCached implements client.CacheReader.
-func (c *Cache) ListCached(gvk schema.GroupVersionKind, namespace string) ([]client.Object, bool, error) {
-	i := c.Existing(gvk, Structured)
-	if i == nil || !i.HasSynced() || !i.Covers(namespace) {
+func (c *Cache) ListCached(gvk schema.GroupVersionKind, example client.Object, namespace string) ([]client.Object, bool, error) {
+	i := c.reading(gvk, example, namespace)
+	if i == nil {
 		return nil, false, nil
 	}
 	return i.List(namespace), true, nil
+}
+
+// reading returns the informer that can serve reads of a kind in the form of the example, or nil.
+func (c *Cache) reading(gvk schema.GroupVersionKind, example client.Object, namespace string) *Informer {
+	i := c.exactly(informerID{gvk, formOf(example)})
+	if i == nil || !i.HasSynced() || !i.Covers(namespace) {
+		return nil
+	}
+	return i
+}
+
+func (c *Cache) exactly(id informerID) *Informer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.informers[id]
 }
 
 // Slimmed implements client.CacheReader.
@@ -212,45 +245,6 @@ func (c *Cache) lookup(gvk schema.GroupVersionKind, form Form) *Informer {
 		return c.informers[informerID{gvk, Structured}]
 	}
 	return nil
-}
-
-func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
-	example, err := exampleOf(c.o.Client.Scheme(), gvk, form)
-	if err != nil {
-		return nil, err
-	}
-	lw, resource, err := c.o.Client.ListWatch(gvk, example, c.o.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	var metrics toolscache.InformerNameAndResource
-	if c.o.Name != nil && !c.measured[resource] {
-		c.measured[resource] = true
-		metrics = c.o.Name.WithResource(resource)
-	}
-	i := &Informer{GVK: gvk, Form: form, resource: resource, namespace: c.o.Namespace}
-	i.shared = toolscache.NewSharedIndexInformerWithOptions(i.noting(lw), example, toolscache.SharedIndexInformerOptions{
-		ResyncPeriod:      c.o.Resync,
-		Indexers:          toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
-		ObjectDescription: gvk.String(),
-		Identifier:        metrics,
-	})
-	if err := i.shared.SetTransform(c.transform(gvk, form)); err != nil {
-		return nil, err
-	}
-	i.barrier.informer = i
-	return i, nil
-}
-
-// run starts an informer. c.mu is held.
-func (c *Cache) run(i *Informer) {
-	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log))
-	i.stop = cancel
-	i.fanout.close()
-	c.running.Go(func() {
-		defer cancel()
-		i.shared.RunWithContext(ctx)
-	})
 }
 
 func (c *Cache) transform(gvk schema.GroupVersionKind, form Form) toolscache.TransformFunc {
@@ -274,14 +268,4 @@ func (c *Cache) transform(gvk schema.GroupVersionKind, form Form) toolscache.Tra
 		}
 		return obj, nil
 	}
-}
-
-func compareIDs(a, b informerID) int {
-	if c := cmp.Compare(a.gvk.Group, b.gvk.Group); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(a.gvk.Kind, b.gvk.Kind); c != 0 {
-		return c
-	}
-	return int(a.form) - int(b.form)
 }

@@ -54,7 +54,7 @@ func TestLiveForms(t *testing.T) {
 	accounts := must(held.Informer(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), cache.Unstructured))
 	for _, i := range []*cache.Informer{maps, secrets, accounts} {
 		select {
-		case <-i.Synced():
+		case <-synced(ctx, i):
 		case <-ctx.Done():
 			t.Fatalf("%s is not filled: %s", i, i.LastError())
 		}
@@ -118,4 +118,19 @@ func waitSeen(t *testing.T, ctx context.Context, i *cache.Informer, w client.Wri
 	if !i.Seen(w) {
 		t.Errorf("%s woke a waiter without showing %+v", i, w)
 	}
+}
+
+// synced returns a channel that is closed once the informer is filled.
+func synced(ctx context.Context, i *cache.Informer) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		for ctx.Err() == nil {
+			if i.HasSynced() {
+				close(c)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return c
 }

@@ -238,7 +238,7 @@ func TestReadsComeFromTheCacheAndWritesGoToTheServer(t *testing.T) {
 }
 
 func TestACacheOfOneNamespaceKnowsItsBounds(t *testing.T) {
-	onKittest(t, cache.Options{Namespace: "default"}, func(t *testing.T, api *kittest.API, c *cache.Cache) {
+	onKittest(t, cache.Options{Namespaces: []string{"default"}}, func(t *testing.T, api *kittest.API, c *cache.Cache) {
 		pods, nodes := must(cache.Of[corev1.Pod](c)), must(cache.Of[corev1.Node](c))
 		other := pod("o", "")
 		other.Namespace = "other"

@@ -7,7 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -21,12 +21,14 @@ type Informer struct {
 	GVK       schema.GroupVersionKind
 	Form      Form
 	resource  schema.GroupVersionResource
-	namespace string // empty: all
+	namespace string          // empty: all
+	labels    labels.Selector // of the objects that are cached; nil: all
 	shared    toolscache.SharedIndexInformer
 	fanout    fanout
 	barrier   barrier
 	stop      context.CancelFunc
 	failing   atomic.Pointer[failure]
+	parts     []*Informer // one for each of several namespaces; then the informer has no state of its own
 }
 
 // failure is why a list or watch does not work, and since when.
@@ -44,6 +46,7 @@ type Handler func(old, new client.Object, listed bool)
 type Registration struct {
 	handle toolscache.ResourceEventHandlerRegistration
 	remove func()
+	parts  []*Registration // of an informer that is made of parts, which has no handle
 }
 
 // Resource returns the resource that serves the kind.
@@ -51,14 +54,34 @@ func (i *Informer) Resource() schema.GroupVersionResource { return i.resource }
 
 // Covers reports whether objects of a namespace are cached; those without a namespace always are.
 func (i *Informer) Covers(namespace string) bool {
+	if i.parts != nil {
+		return namespace == "" || i.part(namespace) != nil
+	}
 	return i.namespace == "" || namespace == "" || i.namespace == namespace
 }
 
-// Synced is closed once the first list is in the store.
-func (i *Informer) Synced() <-chan struct{} { return i.shared.HasSyncedChecker().Done() }
+// Concerns reports whether a write is one that this cache will show: it covers the namespace, and the object has the
+// labels that it selects, or had them until then.
+func (i *Informer) Concerns(w client.Write) bool {
+	if !i.Covers(w.Key.Namespace) {
+		return false
+	}
+	if i.labels == nil || w.Deleted || i.labels.Matches(labels.Set(w.Labels)) {
+		return true
+	}
+	_, held := i.Get(w.Key)
+	return held
+}
 
 // HasSynced reports whether the first list is in the store.
-func (i *Informer) HasSynced() bool { return i.shared.HasSynced() }
+func (i *Informer) HasSynced() bool {
+	for _, p := range i.parts {
+		if !p.HasSynced() {
+			return false
+		}
+	}
+	return i.parts != nil || i.shared.HasSynced()
+}
 
 // LastError returns the last failure of the list or watch, or "" if it has worked since.
 func (i *Informer) LastError() string {
@@ -68,6 +91,11 @@ func (i *Informer) LastError() string {
 
 // Failing returns since when the list or watch has failed, and the last reason; "" if it works.
 func (i *Informer) Failing() (since time.Time, reason string) {
+	for _, p := range i.parts {
+		if since, reason := p.Failing(); reason != "" {
+			return since, reason + " (namespace " + p.namespace + ")"
+		}
+	}
 	if f := i.failing.Load(); f != nil {
 		return f.since, f.text
 	}
@@ -107,8 +135,8 @@ func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher 
 
 // Get returns the object of that key.
 func (i *Informer) Get(key client.Key) (client.Object, bool) {
-	obj, ok, err := i.shared.GetIndexer().GetByKey(storeKey(key))
-	if err != nil || !ok {
+	obj, ok := i.get(key)
+	if !ok {
 		return nil, false
 	}
 	return obj.(client.Object), true
@@ -118,9 +146,9 @@ func (i *Informer) Get(key client.Key) (client.Object, bool) {
 func (i *Informer) List(namespace string) []client.Object {
 	var raw []any
 	if namespace == "" {
-		raw = i.shared.GetIndexer().List()
+		raw = i.all()
 	} else {
-		raw, _ = i.shared.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace)
+		raw, _ = i.by(toolscache.NamespaceIndex, namespace)
 	}
 	out := make([]client.Object, len(raw))
 	for n, o := range raw {
@@ -129,12 +157,12 @@ func (i *Informer) List(namespace string) []client.Object {
 	return out
 }
 
-// Len returns the number of cached objects.
-func (i *Informer) Len() int { return len(i.shared.GetIndexer().ListKeys()) }
-
 // AddHandler calls h for every change, one after another; handlers added before the start are called in turn from one
 // goroutine, so none may block. The caller guards h against panics.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
+	if i.parts != nil {
+		return i.addToParts(h)
+	}
 	early, err := i.fanout.join(i.shared, i.barrier.event, &h)
 	switch {
 	case err != nil:
@@ -150,31 +178,17 @@ func (i *Informer) AddHandler(h Handler) (*Registration, error) {
 }
 
 // HasSynced reports whether the handler has seen all objects of the first list.
-func (r *Registration) HasSynced() bool { return r.handle.HasSynced() }
+func (r *Registration) HasSynced() bool {
+	for _, p := range r.parts {
+		if !p.HasSynced() {
+			return false
+		}
+	}
+	return r.parts != nil || r.handle.HasSynced()
+}
 
 // Remove ends the calls to the handler. Those under way may still finish.
 func (r *Registration) Remove() { r.remove() }
-
-func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error {
-	if _, ok := i.shared.GetIndexer().GetIndexers()[name]; ok {
-		return nil
-	}
-	return i.shared.AddIndexers(toolscache.Indexers{name: keys})
-}
-
-func exampleOf(s *runtime.Scheme, gvk schema.GroupVersionKind, form Form) (runtime.Object, error) {
-	switch form {
-	case MetadataOnly:
-		m := &metav1.PartialObjectMetadata{}
-		m.SetGroupVersionKind(gvk)
-		return m, nil
-	case Unstructured:
-		u := &unstructured.Unstructured{}
-		u.SetGroupVersionKind(gvk)
-		return u, nil
-	}
-	return s.New(gvk)
-}
 
 func storeKey(key client.Key) string {
 	if key.Namespace == "" {

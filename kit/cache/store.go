@@ -3,6 +3,8 @@ package cache
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"orrery/kit/client"
@@ -34,6 +36,24 @@ func Of[T any, P client.Ptr[T]](c *Cache, indexes ...Index[P]) (Store[P], error)
 	return StoreOf(i, indexes...)
 }
 
+// OfKind returns the store of a kind in the form of the type, which is unstructured.Unstructured or
+// metav1.PartialObjectMetadata and does not name a kind. A kind that is cached structured as well has an informer for
+// each form.
+func OfKind[T any, P client.Ptr[T]](c *Cache, gvk schema.GroupVersionKind, indexes ...Index[P]) (Store[P], error) {
+	form := Structured
+	switch any(P(new(T))).(type) {
+	case *unstructured.Unstructured:
+		form = Unstructured
+	case *metav1.PartialObjectMetadata:
+		form = MetadataOnly
+	}
+	i, err := c.informer(informerID{gvk, form})
+	if err != nil {
+		return Store[P]{}, err
+	}
+	return StoreOf(i, indexes...)
+}
+
 // StoreOf returns the typed view of an informer, with the indexes that the caller will use.
 func StoreOf[P client.Object](i *Informer, indexes ...Index[P]) (Store[P], error) {
 	for _, ix := range indexes {
@@ -54,8 +74,8 @@ func StoreOf[P client.Object](i *Informer, indexes ...Index[P]) (Store[P], error
 
 // Get returns the object of that key; ok is false if there is none.
 func (s Store[P]) Get(key client.Key) (obj P, ok bool) {
-	raw, found, err := s.informer.shared.GetIndexer().GetByKey(storeKey(key))
-	if err != nil || !found {
+	raw, found := s.informer.get(key)
+	if !found {
 		return obj, false
 	}
 	obj, ok = raw.(P)
@@ -65,7 +85,7 @@ func (s Store[P]) Get(key client.Key) (obj P, ok bool) {
 // List returns the objects of a namespace, or all of them if it is empty, in no order.
 func (s Store[P]) List(namespace string) []P {
 	if namespace == "" {
-		return typed[P](s.informer.shared.GetIndexer().List())
+		return typed[P](s.informer.all())
 	}
 	return s.by("namespace", namespace)
 }
@@ -75,7 +95,7 @@ func (s Store[P]) List(namespace string) []P {
 func (s Store[P]) By(ix Index[P], value string) []P { return s.by(ix.Name, value) }
 
 func (s Store[P]) by(index, value string) []P {
-	raw, err := s.informer.shared.GetIndexer().ByIndex(index, value)
+	raw, err := s.informer.by(index, value)
 	if err != nil {
 		panic(fmt.Sprintf("cache of %s: %v", s.informer, err))
 	}
@@ -84,16 +104,16 @@ func (s Store[P]) by(index, value string) []P {
 
 // Count returns how many objects are filed under a value of an index, without listing them.
 func (s Store[P]) Count(ix Index[P], value string) int {
-	keys, err := s.informer.shared.GetIndexer().IndexKeys(ix.Name, value)
+	n, err := s.informer.count(ix.Name, value)
 	if err != nil {
 		panic(fmt.Sprintf("cache of %s: %v", s.informer, err))
 	}
-	return len(keys)
+	return n
 }
 
 // Values returns the values of an index under which objects are filed, in no order.
 func (s Store[P]) Values(ix Index[P]) []string {
-	return s.informer.shared.GetIndexer().ListIndexFuncValues(ix.Name)
+	return s.informer.values(ix.Name)
 }
 
 // Len returns the number of cached objects.

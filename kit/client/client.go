@@ -1,6 +1,7 @@
 package client
 
 import (
+	"maps"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,11 +30,12 @@ type Ptr[T any] interface {
 // KeyOf returns the key of an object.
 func KeyOf(o metav1.Object) Key { return Key{Namespace: o.GetNamespace(), Name: o.GetName()} }
 
-// CacheReader serves reads of kinds that are cached. ok is false where the kind is not cached at all; then the read
-// goes to the server. An object that the cache does not hold is a NotFound error.
+// CacheReader serves reads of kinds that are cached in the form of the example (structured, unstructured or
+// metadata-only). ok is false where the kind is not; then the read goes to the server. An object that the cache does not
+// hold is a NotFound error.
 type CacheReader interface {
-	GetCached(gvk schema.GroupVersionKind, key Key) (obj Object, ok bool, err error)
-	ListCached(gvk schema.GroupVersionKind, namespace string) (objs []Object, ok bool, err error)
+	GetCached(gvk schema.GroupVersionKind, example Object, key Key) (obj Object, ok bool, err error)
+	ListCached(gvk schema.GroupVersionKind, example Object, namespace string) (objs []Object, ok bool, err error)
 	// Slimmed reports whether an object from the cache lacks fields, so that writing it back would lose them.
 	Slimmed(gvk schema.GroupVersionKind, obj Object) bool
 }
@@ -51,7 +53,8 @@ type Options struct {
 // Client talks to one API server under one identity. It is safe for concurrent use and immutable.
 type Client struct {
 	kinds  *kinds
-	cache  CacheReader // nil: reads go to the server
+	cache  CacheReader                      // nil: reads go to the server
+	live   map[schema.GroupVersionKind]bool // kinds whose reads go to the server all the same
 	dryRun bool
 }
 
@@ -69,6 +72,24 @@ func (c *Client) WithCache(r CacheReader) *Client {
 	d := *c
 	d.cache = r
 	return &d
+}
+
+// Uncached returns a client that reads some kinds, in every form, from the server although they may be cached.
+func (c *Client) Uncached(kinds ...schema.GroupVersionKind) *Client {
+	d := *c
+	d.live = maps.Clone(c.live)
+	for _, gvk := range kinds {
+		if d.live == nil {
+			d.live = map[schema.GroupVersionKind]bool{}
+		}
+		d.live[gvk] = true
+	}
+	return &d
+}
+
+// cached reports whether reads of a kind may be answered from the cache.
+func (c *Client) cached(gvk schema.GroupVersionKind, call call) bool {
+	return c.cache != nil && call.subresource == "" && !c.live[gvk]
 }
 
 // Live returns a client whose reads go to the server. It also updates objects of kinds that the cache slims: give it

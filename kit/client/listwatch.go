@@ -11,8 +11,9 @@ import (
 )
 
 // ListWatch returns the list and watch calls of a kind in the form of example (structured, unstructured or
-// metadata-only), restricted to a namespace if one is given, and the resource that serves it.
-func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, namespace string) (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
+// metadata-only), and the resource that serves it. InNamespace, Labels and Fields restrict what is listed and watched.
+func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, opts ...Option) (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
+	call := newCall(opts)
 	one, ok := example.(Object)
 	if !ok {
 		one = &metav1.PartialObjectMetadata{}
@@ -27,11 +28,12 @@ func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, 
 			if err != nil {
 				return nil, err
 			}
-			return list, r.many(r.rest.Get(), namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+			o.LabelSelector, o.FieldSelector = call.labels, call.fields
+			return list, r.many(r.rest.Get(), call.namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.Watch = true
-			return r.begin(r.rest.Get(), namespace, r.namespaced && namespace != "").
+			o.Watch, o.LabelSelector, o.FieldSelector = true, call.labels, call.fields
+			return r.begin(r.rest.Get(), call.namespace, r.namespaced && call.namespace != "").
 				VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
 		},
 	}

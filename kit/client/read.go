@@ -14,8 +14,8 @@ import (
 
 const pageSize = 500
 
-// Get reads one object, from the cache where the client has one for the type (then the object is shared and
-// read-only), else from the server. Unstructured and metadata-only reads need the Kind option and go to the server.
+// Get reads one object, from the cache where that holds the kind in the form of the type (then the object is shared and
+// read-only), else from the server. Unstructured and metadata-only reads need the Kind option.
 // The error is the server's, or a NotFound of the same form from the cache.
 func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Option) (P, error) {
 	call, into := newCall(opts), P(new(T))
@@ -23,8 +23,8 @@ func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Optio
 	if err != nil {
 		return nil, err
 	}
-	if c.cache != nil && call.subresource == "" && formOf(into) == structured {
-		if obj, ok, err := c.cache.GetCached(gvk, key); err != nil {
+	if c.cached(gvk, call) {
+		if obj, ok, err := c.cache.GetCached(gvk, into, key); err != nil {
 			return nil, err
 		} else if p, same := obj.(P); ok && same {
 			return p, nil
@@ -48,16 +48,16 @@ func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Optio
 	return into, nil
 }
 
-// List reads all objects that the options select, from the cache where the client has one for the type and no field
-// selector is given, else from the server, in pages. Unstructured and metadata-only reads go to the server.
+// List reads all objects that the options select, from the cache where that holds the kind in the form of the type and no
+// field selector is given, else from the server, in pages. Unstructured and metadata-only reads need the Kind option.
 func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P, error) {
 	call, one := newCall(opts), P(new(T))
 	gvk, err := c.readGVK(one, call)
 	if err != nil {
 		return nil, err
 	}
-	if c.cache != nil && call.fields == "" && formOf(one) == structured {
-		if objs, ok, err := c.cache.ListCached(gvk, call.namespace); err != nil {
+	if c.cached(gvk, call) && call.fields == "" {
+		if objs, ok, err := c.cache.ListCached(gvk, one, call.namespace); err != nil {
 			return nil, err
 		} else if ok {
 			return pick[P](objs, call.labels)

@@ -186,10 +186,13 @@ func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req
 	if c.dryRun || err != nil && !unknownOutcome(err) {
 		return err
 	}
-	w := Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Unknown: err != nil}
+	w := Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Labels: obj.GetLabels(), Unknown: err != nil}
 	if err == nil {
 		setKind(out, r.gvk)
 		w.Key, w.UID, w.ResourceVersion = KeyOf(out), out.GetUID(), out.GetResourceVersion()
+		if !call.brief {
+			w.Labels = out.GetLabels()
+		}
 	}
 	note(ctx, w)
 	return err

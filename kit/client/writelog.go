@@ -17,6 +17,8 @@ type Write struct {
 	UID types.UID
 	// ResourceVersion is the version that the server answered for a create, update or patch; empty for a delete.
 	ResourceVersion string
+	// Labels are those of the object as stored, from which a cache that selects by labels knows whether it will show it.
+	Labels map[string]string
 	// Deleted marks a delete: the cache has caught up once the object with this UID is gone or marked for deletion.
 	Deleted bool
 	// Unknown marks a write that may or may not have been stored: the connection failed or the server timed out.

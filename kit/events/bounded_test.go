@@ -1,4 +1,4 @@
-package app
+package events
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func TestTheSameEventsPassAsThroughTheCorrelator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		correlator := record.NewEventCorrelator(clock.RealClock{})
 		seen := &passing{}
-		ours := newBoundedRecorder(seen)
+		ours := newBounded(seen)
 		var objects []runtime.Object
 		for i := range 20 {
 			name, uid := fmt.Sprintf("o%d", i%7), types.UID(fmt.Sprint(i))
@@ -96,7 +96,7 @@ func TestTheSameEventsPassAsThroughTheCorrelator(t *testing.T) {
 
 func TestObjectsWithoutUIDAreToldApartByKind(t *testing.T) {
 	seen := &passing{}
-	r := newBoundedRecorder(seen)
+	r := newBounded(seen)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "web"}
 	for range 40 {
 		r.Event(&corev1.Pod{ObjectMeta: meta}, "Normal", "R", "pod")

@@ -1,4 +1,4 @@
-package serving
+package health
 
 import (
 	"context"
@@ -33,21 +33,21 @@ const (
 // componentLimit is how long all Component checks of a request may take together.
 const componentLimit = time.Second
 
-// Health holds the checks and serves /healthz, /livez and /readyz of them. Checks may be added while it serves.
-type Health struct {
+// Checks hold the checks and serve /healthz, /livez and /readyz of them. Checks may be added while it serves.
+type Checks struct {
 	mu     sync.RWMutex // guards probes
 	probes []*probe
 }
 
-// NewHealth returns a Health with the check "ping", which passes whenever the process can answer at all.
-func NewHealth() *Health {
-	h := &Health{}
-	h.Add(Process, CheckFunc("ping", func(*http.Request) error { return nil }))
+// New returns Checks with the check "ping", which passes whenever the process can answer at all.
+func New() *Checks {
+	h := &Checks{}
+	h.Add(Process, Func("ping", func(*http.Request) error { return nil }))
 	return h
 }
 
 // Add adds checks, which are listed in the order they were added. A name that is taken replaces the check that has it.
-func (h *Health) Add(scope Scope, checks ...Check) {
+func (h *Checks) Add(scope Scope, checks ...Check) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, check := range checks {
@@ -60,22 +60,22 @@ func (h *Health) Add(scope Scope, checks ...Check) {
 	}
 }
 
-func (h *Health) all() []*probe {
+func (h *Checks) all() []*probe {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return slices.Clone(h.probes)
 }
 
-// CheckFunc makes a Check of a function.
-func CheckFunc(name string, check func(*http.Request) error) Check { return checkFunc{name, check} }
+// Func makes a Check of a function.
+func Func(name string, check func(*http.Request) error) Check { return named{name, check} }
 
-type checkFunc struct {
+type named struct {
 	name  string
 	check func(*http.Request) error
 }
 
-func (c checkFunc) Name() string                  { return c.name }
-func (c checkFunc) Check(req *http.Request) error { return c.check(req) }
+func (c named) Name() string                  { return c.name }
+func (c named) Check(req *http.Request) error { return c.check(req) }
 
 // probe runs one check.
 type probe struct {

@@ -1,4 +1,4 @@
-package serving
+package health
 
 import (
 	"errors"
@@ -26,22 +26,27 @@ func ask(handler http.Handler, method, target string, header http.Header) (statu
 }
 
 func failing(name string) Check {
-	return CheckFunc(name, func(*http.Request) error { return errors.New("secret reason") })
+	return Func(name, func(*http.Request) error { return errors.New("secret reason") })
 }
 
 func passing(name string) Check {
-	return CheckFunc(name, func(*http.Request) error { return nil })
+	return Func(name, func(*http.Request) error { return nil })
 }
 
-func healthMux(h *Health) *Mux {
-	mux := NewMux()
-	h.install(mux)
+func healthMux(h *Checks) *pages {
+	mux := &pages{}
+	h.Install(mux)
 	return mux
 }
 
+// pages is a mux.
+type pages struct{ http.ServeMux }
+
+func (p *pages) HandleUnlisted(path string, handler http.Handler) { p.Handle(path, handler) }
+
 func TestHealthPages(t *testing.T) {
-	sound, degraded, broken := NewHealth(), NewHealth(), NewHealth()
-	for _, h := range []*Health{sound, degraded, broken} {
+	sound, degraded, broken := New(), New(), New()
+	for _, h := range []*Checks{sound, degraded, broken} {
 		h.Add(Component, passing("job-controller"))
 	}
 	sound.Add(Process, passing("leaderElection"))
@@ -51,7 +56,7 @@ func TestHealthPages(t *testing.T) {
 
 	for _, tc := range []struct {
 		name   string
-		health *Health
+		health *Checks
 		target string
 		status int
 		body   string
@@ -85,7 +90,7 @@ func TestHealthPages(t *testing.T) {
 }
 
 func TestChecksMayBeAddedAndReplacedWhileServing(t *testing.T) {
-	h := NewHealth()
+	h := New()
 	mux := healthMux(h)
 	h.Add(Component, failing("late"))
 	if status, _, _ := ask(mux, http.MethodGet, "/readyz", nil); status != http.StatusInternalServerError {
@@ -101,9 +106,9 @@ func TestAPoisonedCheckCannotStarveAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		release := make(chan struct{})
-		h := NewHealth()
-		h.Add(Component, CheckFunc("panics", func(*http.Request) error { panic("poison") }))
-		h.Add(Component, CheckFunc("hangs", func(*http.Request) error {
+		h := New()
+		h.Add(Component, Func("panics", func(*http.Request) error { panic("poison") }))
+		h.Add(Component, Func("hangs", func(*http.Request) error {
 			calls.Add(1)
 			<-release
 			return nil

@@ -1,4 +1,4 @@
-package app
+package leader
 
 import (
 	"context"
@@ -31,13 +31,13 @@ var holding = resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
 
 func TestTheFenceClosesWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fence{duration: 15 * time.Second}
+		f := &Fence{duration: 15 * time.Second}
 		lock := &noLock{}
 		l := fencedLock{lock, f}
-		if f.open(time.Now()) {
+		if f.Open(time.Now()) {
 			t.Error("open before the lease was taken")
 		}
-		if err := l.Create(t.Context(), holding); err != nil || !f.open(time.Now()) {
+		if err := l.Create(t.Context(), holding); err != nil || !f.Open(time.Now()) {
 			t.Errorf("not open after the lease was taken: %v", err)
 		}
 		time.Sleep(14 * time.Second)
@@ -46,57 +46,57 @@ func TestTheFenceClosesWithTheLease(t *testing.T) {
 		}
 		lock.err = errors.New("no route")
 		time.Sleep(14 * time.Second)
-		if err := l.Update(t.Context(), holding); !errors.Is(err, lock.err) || !f.open(time.Now()) {
+		if err := l.Update(t.Context(), holding); !errors.Is(err, lock.err) || !f.Open(time.Now()) {
 			t.Errorf("a failed renewal (%v) must not close it before the lease ends", err)
 		}
 		time.Sleep(time.Second)
-		if f.open(time.Now()) {
+		if f.Open(time.Now()) {
 			t.Error("open a lease duration after the last renewal")
 		}
 		lock.err = nil
-		if err := l.Update(t.Context(), holding); err != nil || !f.open(time.Now()) {
+		if err := l.Update(t.Context(), holding); err != nil || !f.Open(time.Now()) {
 			t.Error("a late renewal that succeeds opens it again: nobody else has the lease")
 		}
-		f.close()
-		if err := l.Update(t.Context(), holding); err != nil || f.open(time.Now()) {
+		f.Close()
+		if err := l.Update(t.Context(), holding); err != nil || f.Open(time.Now()) {
 			t.Error("open after it was closed for good")
 		}
 	})
 }
 
 func TestAReleaseClosesTheFenceFirst(t *testing.T) {
-	f := &fence{duration: 15 * time.Second}
+	f := &Fence{duration: 15 * time.Second}
 	l := fencedLock{&noLock{}, f}
-	if err := l.Update(t.Context(), holding); err != nil || !f.open(time.Now()) {
+	if err := l.Update(t.Context(), holding); err != nil || !f.Open(time.Now()) {
 		t.Fatalf("not open while holding: %v", err)
 	}
-	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || f.open(time.Now()) {
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || f.Open(time.Now()) {
 		t.Errorf("open after the lease was given away: %v", err)
 	}
 }
 
 func TestAClockThatJumpsDoesNotKeepTheFenceOpen(t *testing.T) {
-	f := &fence{duration: 15 * time.Second}
+	f := &Fence{duration: 15 * time.Second}
 	now := time.Now()
 	f.renewed.Store(&now)
 	suspended := now.Round(0).Add(time.Hour) // the wall clock alone has gone on
-	if f.open(suspended) {
+	if f.Open(suspended) {
 		t.Error("open after an hour asleep")
 	}
-	if later := now.Add(20 * time.Second); f.open(later) {
+	if later := now.Add(20 * time.Second); f.Open(later) {
 		t.Error("open after the lease duration")
 	}
 	back := now.Round(0).Add(-time.Hour) // set back since the renewal, which the monotonic clock of now does not show
 	f.renewed.Store(&back)
-	if f.open(now) {
+	if f.Open(now) {
 		t.Error("open although the last renewal is an hour ago on the wall clock")
 	}
 }
 
 func TestTheFenceRefusesWritesAndLetsReadsPass(t *testing.T) {
-	f := &fence{duration: time.Second}
+	f := &Fence{duration: time.Second}
 	sent := 0
-	next := f.wrap(roundTrip(func(*http.Request) (*http.Response, error) {
+	next := f.Wrap(roundTrip(func(*http.Request) (*http.Response, error) {
 		sent++
 		return &http.Response{StatusCode: 200}, nil
 	}))
@@ -114,7 +114,7 @@ func TestTheFenceRefusesWritesAndLetsReadsPass(t *testing.T) {
 		if tc.passes != (sent > before) || tc.passes != (err == nil) {
 			t.Errorf("%s: sent %t, %v; want it to pass: %t", tc.method, sent > before, err, tc.passes)
 		}
-		if !tc.passes && (!errors.Is(err, errFenced) || !body.closed || resp != nil) {
+		if !tc.passes && (!errors.Is(err, ErrFenced) || !body.closed || resp != nil) {
 			t.Errorf("%s: error %v, body closed %t", tc.method, err, body.closed)
 		}
 	}
@@ -124,7 +124,7 @@ func TestTheFenceRefusesWritesAndLetsReadsPass(t *testing.T) {
 	if _, err := next.RoundTrip(r); err != nil {
 		t.Errorf("refused while the lease is held: %v", err)
 	}
-	if !(&fence{}).open(time.Now()) {
+	if !(&Fence{}).Open(time.Now()) {
 		t.Error("without election the fence is always open")
 	}
 }
@@ -133,10 +133,10 @@ func TestTheFenceRefusesWritesAndLetsReadsPass(t *testing.T) {
 // the transport.
 func TestAWriteThatWaitsForItsTurnIsRefusedToo(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		f := &fence{duration: time.Hour}
+		f := &Fence{duration: time.Hour}
 		now := time.Now()
 		f.renewed.Store(&now)
-		next := f.wrap(roundTrip(func(r *http.Request) (*http.Response, error) {
+		next := f.Wrap(roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.ContentLength != 4 {
 				t.Errorf("length %d, want 4", r.ContentLength)
 			}
@@ -144,7 +144,7 @@ func TestAWriteThatWaitsForItsTurnIsRefusedToo(t *testing.T) {
 			if _, err := io.ReadFull(r.Body, first); err != nil || string(first) != "bo" {
 				t.Errorf("read %q, %v while the lease is held", first, err)
 			}
-			f.close()
+			f.Close()
 			body := r.Body
 			if again {
 				var err error
@@ -153,7 +153,7 @@ func TestAWriteThatWaitsForItsTurnIsRefusedToo(t *testing.T) {
 				}
 			}
 			rest, err := io.ReadAll(body)
-			if len(rest) != 0 || !errors.Is(err, errFenced) {
+			if len(rest) != 0 || !errors.Is(err, ErrFenced) {
 				t.Errorf("read %q, %v after it was lost", rest, err)
 			}
 			return nil, err
@@ -162,7 +162,7 @@ func TestAWriteThatWaitsForItsTurnIsRefusedToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := next.RoundTrip(r); !errors.Is(err, errFenced) {
+		if _, err := next.RoundTrip(r); !errors.Is(err, ErrFenced) {
 			t.Errorf("error = %v", err)
 		}
 	}

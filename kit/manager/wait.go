@@ -1,6 +1,7 @@
-package app
+package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -23,7 +23,7 @@ const (
 // waitForServer returns once the API server answers requests under the process's own identity. The server may come up
 // after this process, so a missing one is waited for, with a line in the log every few seconds; what no waiting can
 // mend (a certificate that does not verify, credentials that are refused) is an error.
-func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) error {
+func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.Logger) error {
 	quick := rest.CopyConfig(config)
 	quick.Timeout = 10 * time.Second
 	d, err := discovery.NewDiscoveryClientForConfig(quick)
@@ -34,8 +34,8 @@ func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) er
 	var refused time.Time // since when it answers and refuses; a server that has just come up does so for a moment
 	for {
 		err := d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
-		if err == nil {
-			err = d.RESTClient().Get().AbsPath("/api/v1/namespaces/" + metav1.NamespaceSystem).Do(ctx).Error()
+		if err == nil && s.Probe != "" {
+			err = d.RESTClient().Get().AbsPath(s.Probe).Do(ctx).Error()
 		}
 		if err == nil || apierrors.IsNotFound(err) {
 			return nil
@@ -49,7 +49,7 @@ func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) er
 		case refused.IsZero():
 			refused = time.Now()
 		}
-		if fatal := hopeless(err, refused, time.Now()); fatal != nil {
+		if fatal := s.hopeless(err, refused, time.Now()); fatal != nil {
 			return fmt.Errorf("API server %s: %w", config.Host, fatal)
 		}
 		if time.Since(said) >= waitSay {
@@ -66,7 +66,7 @@ func waitForServer(ctx context.Context, config *rest.Config, log klog.Logger) er
 
 // hopeless explains an error that no waiting can mend, and returns nil for any other. A refusal may be the server still
 // setting up its own roles; refused is since when it refuses.
-func hopeless(err error, refused, now time.Time) error {
+func (s Server) hopeless(err error, refused, now time.Time) error {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -80,7 +80,7 @@ func hopeless(err error, refused, now time.Time) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("it does not accept the credentials in the kubeconfig: %w", err)
 	case apierrors.IsForbidden(err) && now.Sub(refused) > waitTries:
-		return fmt.Errorf("the user in the kubeconfig lacks permissions; it needs those of system:kube-controller-manager: %w", err)
+		return fmt.Errorf("the user in the kubeconfig lacks permissions; it needs %s: %w", cmp.Or(s.Role, "to read "+s.Probe), err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package app
+package events
 
 import (
 	"fmt"
@@ -21,20 +21,20 @@ const (
 	eventObjects = 4096 // as many as the correlator remembers
 )
 
-// boundedRecorder drops the events that would be dropped later.
-type boundedRecorder struct {
+// bounded drops the events that would be dropped later.
+type bounded struct {
 	next record.EventRecorder
 
 	mu   sync.Mutex // guards what is found in seen
 	seen *lru.Cache // object to *rate.Limiter
 }
 
-func newBoundedRecorder(next record.EventRecorder) *boundedRecorder {
-	return &boundedRecorder{next: next, seen: lru.New(eventObjects)}
+func newBounded(next record.EventRecorder) *bounded {
+	return &bounded{next: next, seen: lru.New(eventObjects)}
 }
 
 // passes reports whether an event of the object is within its bounds. Of objects that it cannot name it lets all pass.
-func (r *boundedRecorder) passes(obj runtime.Object) bool {
+func (r *bounded) passes(obj runtime.Object) bool {
 	key := objectOf(obj)
 	if key == "" {
 		return true
@@ -65,21 +65,21 @@ func objectOf(obj runtime.Object) string {
 }
 
 // Event implements record.EventRecorder.
-func (r *boundedRecorder) Event(obj runtime.Object, eventtype, reason, message string) {
+func (r *bounded) Event(obj runtime.Object, eventtype, reason, message string) {
 	if r.passes(obj) {
 		r.next.Event(obj, eventtype, reason, message)
 	}
 }
 
 // Eventf implements record.EventRecorder.
-func (r *boundedRecorder) Eventf(obj runtime.Object, eventtype, reason, format string, args ...any) {
+func (r *bounded) Eventf(obj runtime.Object, eventtype, reason, format string, args ...any) {
 	if r.passes(obj) {
 		r.next.Eventf(obj, eventtype, reason, format, args...)
 	}
 }
 
 // AnnotatedEventf implements record.EventRecorder.
-func (r *boundedRecorder) AnnotatedEventf(obj runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
+func (r *bounded) AnnotatedEventf(obj runtime.Object, annotations map[string]string, eventtype, reason, format string, args ...any) {
 	if r.passes(obj) {
 		r.next.AnnotatedEventf(obj, annotations, eventtype, reason, format, args...)
 	}

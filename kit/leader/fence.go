@@ -1,4 +1,4 @@
-package app
+package leader
 
 import (
 	"context"
@@ -12,21 +12,25 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errFenced is what a controller's write gets once this process may no longer be the leader.
-var errFenced = errors.New("write refused: the leader lease is not held")
+// ErrFenced is what a controller's write gets once this process may no longer be the leader.
+var ErrFenced = errors.New("write refused: the leader lease is not held")
 
-// fence keeps a process that lost its lease from writing, whatever its goroutines are still doing. It closes by
+// Fence keeps a process that lost its lease from writing, whatever its goroutines are still doing. It closes by
 // itself when no renewal has succeeded for a lease duration, so that a process that was paused, and whose lease
 // another has taken meanwhile, writes nothing when it continues, before it has even looked at the lease.
-type fence struct {
+type Fence struct {
 	duration time.Duration             // of the lease; 0: no election, always open
 	renewed  atomic.Pointer[time.Time] // start of the last successful renewal; nil: none
 	closed   atomic.Bool
 }
 
-// open reports whether writing is allowed now. Both clocks have to agree: the monotonic one stands still while a machine
+// NewFence returns a fence for a lease of that duration. With 0, for a process that takes part in no election, it is open
+// until it is closed.
+func NewFence(lease time.Duration) *Fence { return &Fence{duration: lease} }
+
+// Open reports whether writing is allowed now. Both clocks have to agree: the monotonic one stands still while a machine
 // is suspended, and the wall clock may be set back.
-func (f *fence) open(now time.Time) bool {
+func (f *Fence) Open(now time.Time) bool {
 	if f.closed.Load() {
 		return false
 	}
@@ -37,14 +41,14 @@ func (f *fence) open(now time.Time) bool {
 	return renewed != nil && now.Sub(*renewed) < f.duration && now.Round(0).Sub(renewed.Round(0)) < f.duration
 }
 
-// close ends all writing for good.
-func (f *fence) close() { f.closed.Store(true) }
+// Close ends all writing for good.
+func (f *Fence) Close() { f.closed.Store(true) }
 
-// wrap returns a transport that refuses writes while the fence is shut. Reads pass.
-func (f *fence) wrap(next http.RoundTripper) http.RoundTripper { return fencedTransport{f, next} }
+// Wrap returns a transport that refuses writes while the fence is shut. Reads pass.
+func (f *Fence) Wrap(next http.RoundTripper) http.RoundTripper { return fencedTransport{f, next} }
 
 type fencedTransport struct {
-	*fence
+	*Fence
 	next http.RoundTripper
 }
 
@@ -53,11 +57,11 @@ func (t fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return t.next.RoundTrip(r)
 	}
-	if !t.open(time.Now()) {
+	if !t.Open(time.Now()) {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, errFenced)
+		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, ErrFenced)
 	}
 	return t.next.RoundTrip(t.withFencedBody(r))
 }
@@ -65,7 +69,7 @@ func (t fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // withFencedBody returns the request with a body that cannot be read once the fence is shut. Of hundreds of requests on
 // one connection many wait for their turn after the look above, some through a pause of the process; the body is what is
 // sent last, and the server drops a request that breaks off in it.
-func (f *fence) withFencedBody(r *http.Request) *http.Request {
+func (f *Fence) withFencedBody(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
@@ -85,13 +89,13 @@ func (f *fence) withFencedBody(r *http.Request) *http.Request {
 
 type fencedBody struct {
 	io.ReadCloser
-	*fence
+	*Fence
 }
 
 // Read implements io.Reader.
 func (b fencedBody) Read(p []byte) (int, error) {
-	if !b.open(time.Now()) {
-		return 0, errFenced
+	if !b.Open(time.Now()) {
+		return 0, ErrFenced
 	}
 	return b.ReadCloser.Read(p)
 }
@@ -102,7 +106,7 @@ func (b fencedBody) Close() error { return b.ReadCloser.Close() }
 // fencedLock notes each successful renewal of the lease.
 type fencedLock struct {
 	resourcelock.Interface
-	*fence
+	*Fence
 }
 
 // Create implements resourcelock.Interface.
@@ -114,7 +118,7 @@ func (l fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRec
 // before it is sent: the election does so too when it has failed to renew, while the loops still run.
 func (l fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
-		l.close()
+		l.Close()
 		return l.Interface.Update(ctx, r)
 	}
 	return l.noting(func() error { return l.Interface.Update(ctx, r) })

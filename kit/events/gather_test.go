@@ -1,4 +1,4 @@
-package app
+package events
 
 import (
 	"context"
@@ -146,7 +146,7 @@ func TestSimilarEventsAreCounted(t *testing.T) {
 		b := record.NewBroadcaster(record.WithContext(ctx))
 		defer b.Shutdown()
 		b.StartRecordingToSink(newGatheringSink(ctx, log))
-		r := newBoundedRecorder(b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "c"}))
+		r := newBounded(b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "c"}))
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
 		for range eventBurst {
 			r.Event(pod, corev1.EventTypeNormal, "Again", "the same")

@@ -1,10 +1,13 @@
-package app
+package manager
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,6 +20,19 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 )
+
+// daemon is what a controller manager waits for.
+var daemon = Server{Probe: "/api/v1/namespaces/kube-system", Role: "those of system:kube-controller-manager"}
+
+// roundTrip is a transport made of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func answer(r *http.Request, code int, doc any) (*http.Response, error) {
+	data, err := json.Marshal(doc)
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data)), Request: r}, err
+}
 
 func TestWhatNoWaitingCanMendIsSaid(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
@@ -36,7 +52,7 @@ func TestWhatNoWaitingCanMendIsSaid(t *testing.T) {
 		{"not ready yet", apierrors.NewServiceUnavailable("starting"), time.Hour, ""},
 	} {
 		now := time.Now()
-		got := hopeless(fmt.Errorf("get: %w", tc.err), now.Add(-tc.waited), now)
+		got := daemon.hopeless(fmt.Errorf("get: %w", tc.err), now.Add(-tc.waited), now)
 		if (got != nil) != (tc.want != "") || got != nil && (!strings.Contains(got.Error(), tc.want) || !errors.Is(got, tc.err) && !strings.Contains(got.Error(), tc.err.Error())) {
 			t.Errorf("%s: %v, want %q", tc.name, got, tc.want)
 		}
@@ -58,7 +74,7 @@ func TestTheServerMayComeUpLater(t *testing.T) {
 			}
 			return answer(r, 404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
 		})}
-		if err := waitForServer(t.Context(), config, klog.Background()); err != nil {
+		if err := waitForServer(t.Context(), config, daemon, klog.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took < 70*time.Second || took > 72*time.Second || tries > 400 {
@@ -72,7 +88,7 @@ func TestAStopEndsTheWait(t *testing.T) {
 		config := &rest.Config{Host: "http://server", QPS: -1, Transport: roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") })}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := waitForServer(ctx, config, klog.Background()); !errors.Is(err, context.DeadlineExceeded) {
+		if err := waitForServer(ctx, config, daemon, klog.Background()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error = %v", err)
 		}
 	})

@@ -1,4 +1,4 @@
-package serving
+package health
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 // healthPage is one of the three endpoints.
 type healthPage struct {
 	name   string // without slash; also the metric label
-	health *Health
+	health *Checks
 	// lists and decides say which checks the page shows, and which of them make it fail.
 	lists, decides func(Scope) bool
 }
@@ -21,7 +21,15 @@ type healthPage struct {
 func anyScope(Scope) bool      { return true }
 func processOnly(s Scope) bool { return s == Process }
 
-func (h *Health) install(m *Mux) {
+// Mux takes handlers for paths. One that ends in a slash stands for everything below it; an unlisted one is not named
+// where a mux lists its pages.
+type Mux interface {
+	Handle(path string, handler http.Handler)
+	HandleUnlisted(path string, handler http.Handler)
+}
+
+// Install puts the three pages, and those of single checks below them, on a mux.
+func (h *Checks) Install(m Mux) {
 	for _, page := range []healthPage{
 		{"healthz", h, anyScope, processOnly},
 		{"livez", h, processOnly, processOnly},
@@ -70,11 +78,11 @@ func (p healthPage) root(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if !query.Has("verbose") {
-		writeBody(w, "text/plain; charset=utf-8", []byte("ok"))
+		writeText(w, []byte("ok"))
 		return
 	}
 	fmt.Fprintf(&lines, "%s check passed\n", p.name)
-	writeBody(w, "text/plain; charset=utf-8", lines.Bytes())
+	writeText(w, lines.Bytes())
 }
 
 // exclude takes the named checks out, and returns which names were found and which, quoted, not.
@@ -107,5 +115,14 @@ func (p healthPage) single(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
 		return
 	}
-	writeBody(w, "text/plain; charset=utf-8", []byte("ok"))
+	writeText(w, []byte("ok"))
+}
+
+// writeText answers 200. A caller that has gone away is nobody's concern.
+func writeText(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if _, err := w.Write(body); err != nil {
+		klog.V(4).InfoS("Answer not written", "err", err)
+	}
 }

@@ -1,0 +1,137 @@
+package cache
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+// newInformer makes the informer of a kind, of one part or, where the cache is restricted to several namespaces, of one
+// part for each.
+func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
+	namespaced, err := c.o.Client.Namespaced(gvk)
+	if err != nil {
+		return nil, err
+	}
+	namespaces := c.o.Namespaces
+	if of := c.o.Kinds[gvk].Namespaces; len(of) > 0 {
+		namespaces = of
+	}
+	switch {
+	case !namespaced || len(namespaces) == 0:
+		return c.newPart(gvk, form, "")
+	case len(namespaces) == 1:
+		return c.newPart(gvk, form, namespaces[0])
+	}
+	whole := &Informer{GVK: gvk, Form: form}
+	for _, ns := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
+		p, err := c.newPart(gvk, form, ns)
+		if err != nil {
+			return nil, err
+		}
+		whole.parts = append(whole.parts, p)
+		whole.resource, whole.labels = p.resource, p.labels
+	}
+	return whole, nil
+}
+
+func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string) (*Informer, error) {
+	example, err := exampleOf(c.o.Client.Scheme(), gvk, form)
+	if err != nil {
+		return nil, err
+	}
+	of := c.o.Kinds[gvk]
+	i := &Informer{GVK: gvk, Form: form, namespace: namespace}
+	if of.Labels != "" {
+		if i.labels, err = labels.Parse(of.Labels); err != nil {
+			return nil, fmt.Errorf("label selector %q: %w", of.Labels, err)
+		}
+	}
+	if _, err := fields.ParseSelector(of.Fields); err != nil {
+		return nil, fmt.Errorf("field selector %q: %w", of.Fields, err)
+	}
+	lw, resource, err := c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields))
+	if err != nil {
+		return nil, err
+	}
+	i.resource = resource
+	i.shared = toolscache.NewSharedIndexInformerWithOptions(i.noting(lw), example, toolscache.SharedIndexInformerOptions{
+		ResyncPeriod:      time.Duration(float64(c.o.Resync) * (0.9 + 0.2*rand.Float64())),
+		Indexers:          toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
+		ObjectDescription: gvk.String(),
+		Identifier:        c.measure(resource),
+	})
+	if err := i.shared.SetTransform(c.transform(gvk, form)); err != nil {
+		return nil, err
+	}
+	i.barrier.informer = i
+	return i, nil
+}
+
+// measure returns the name in metrics of the first informer of a resource.
+func (c *Cache) measure(resource schema.GroupVersionResource) (none toolscache.InformerNameAndResource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.o.Name == nil || c.measured[resource] {
+		return none
+	}
+	c.measured[resource] = true
+	return c.o.Name.WithResource(resource)
+}
+
+// run starts an informer. c.mu is held.
+func (c *Cache) run(i *Informer) {
+	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log))
+	i.stop = cancel
+	parts := i.parts
+	if parts == nil {
+		parts = []*Informer{i}
+	}
+	for _, p := range parts {
+		p.fanout.close()
+		c.running.Go(func() { p.shared.RunWithContext(ctx) })
+	}
+}
+
+func compareIDs(a, b informerID) int {
+	return cmp.Or(cmp.Compare(a.gvk.Group, b.gvk.Group), cmp.Compare(a.gvk.Kind, b.gvk.Kind), int(a.form)-int(b.form))
+}
+
+func exampleOf(s *runtime.Scheme, gvk schema.GroupVersionKind, form Form) (runtime.Object, error) {
+	switch form {
+	case MetadataOnly:
+		m := &metav1.PartialObjectMetadata{}
+		m.SetGroupVersionKind(gvk)
+		return m, nil
+	case Unstructured:
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		return u, nil
+	}
+	return s.New(gvk)
+}
+
+// formOf returns the form of an object.
+func formOf(obj client.Object) Form {
+	switch obj.(type) {
+	case *unstructured.Unstructured:
+		return Unstructured
+	case *metav1.PartialObjectMetadata:
+		return MetadataOnly
+	}
+	return Structured
+}

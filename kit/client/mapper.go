@@ -1,0 +1,153 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// askAgain is how long the server is not asked again whether it serves a kind that it did not serve.
+const askAgain = time.Second
+
+// Mapper maps kinds to resources, also those of CustomResourceDefinitions that are installed while it is in use: of a kind
+// that it does not know it asks the server, at most once a second, and learns everything anew where that has it now.
+type Mapper struct {
+	*restmapper.DeferredDiscoveryRESTMapper
+	discovery discovery.DiscoveryInterface
+	known     discovery.CachedDiscoveryInterface
+
+	mu    sync.Mutex // guards asked
+	asked map[schema.GroupKind]time.Time
+}
+
+// NewMapper returns a mapper that has not asked the server for anything yet. A nil HTTP client is made from the config.
+func NewMapper(config *rest.Config, h *http.Client) (*Mapper, error) {
+	if h == nil {
+		var err error
+		if h, err = rest.HTTPClientFor(config); err != nil {
+			return nil, fmt.Errorf("make HTTP client for %s: %w", config.Host, err)
+		}
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(config, h)
+	if err != nil {
+		return nil, fmt.Errorf("discovery client for %s: %w", config.Host, err)
+	}
+	known := memory.NewMemCacheClient(d)
+	return &Mapper{
+		DeferredDiscoveryRESTMapper: restmapper.NewDeferredDiscoveryRESTMapper(known),
+		discovery:                   d, known: known, asked: map[schema.GroupKind]time.Time{},
+	}, nil
+}
+
+// Discovery returns a client that asks the server each time.
+func (m *Mapper) Discovery() discovery.DiscoveryInterface { return m.discovery }
+
+// Known returns what the mapper knows of the server, and asks for what it does not.
+func (m *Mapper) Known() discovery.CachedDiscoveryInterface { return m.known }
+
+// RESTMapping implements meta.RESTMapper.
+func (m *Mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	found, err := m.DeferredDiscoveryRESTMapper.RESTMapping(gk, versions...)
+	if !m.outdated(gk, versions, err) {
+		return found, err
+	}
+	m.Reset()
+	return m.DeferredDiscoveryRESTMapper.RESTMapping(gk, versions...)
+}
+
+// RESTMappings implements meta.RESTMapper.
+func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	found, err := m.DeferredDiscoveryRESTMapper.RESTMappings(gk, versions...)
+	if !m.outdated(gk, versions, err) {
+		return found, err
+	}
+	m.Reset()
+	return m.DeferredDiscoveryRESTMapper.RESTMappings(gk, versions...)
+}
+
+// outdated reports whether a kind is unknown that the server has by now.
+func (m *Mapper) outdated(gk schema.GroupKind, versions []string, err error) bool {
+	if !unknown(err) {
+		return false
+	}
+	m.mu.Lock()
+	now := time.Now()
+	again := now.Sub(m.asked[gk]) >= askAgain
+	if again {
+		m.asked[gk] = now
+	}
+	m.mu.Unlock()
+	return again && m.serves(gk, versions)
+}
+
+// unknown reports whether discovery does not have a kind, or did not have its whole group.
+func unknown(err error) bool {
+	var group *discovery.ErrGroupDiscoveryFailed
+	return meta.IsNoMatchError(err) || errors.As(err, &group)
+}
+
+// serves asks the server for the kind, in one request for each version. A server that cannot be asked counts as not
+// having it.
+func (m *Mapper) serves(gk schema.GroupKind, versions []string) bool {
+	if len(versions) == 0 {
+		versions = m.versions(gk.Group)
+	}
+	for _, v := range versions {
+		if has, err := Served(m.discovery, gk.WithVersion(v)); err == nil && has {
+			return true
+		}
+	}
+	return false
+}
+
+// versions returns the versions in which the server has a group.
+func (m *Mapper) versions(group string) []string {
+	if group == "" {
+		return []string{"v1"}
+	}
+	groups, err := m.discovery.ServerGroups()
+	if err != nil {
+		return nil
+	}
+	for _, g := range groups.Groups {
+		if g.Name != group {
+			continue
+		}
+		var out []string
+		for _, v := range g.Versions {
+			out = append(out, v.Version)
+		}
+		return out
+	}
+	return nil
+}
+
+// Served reports whether the server has a kind now, without regard to what the mapper remembers. An error says that it
+// could not be asked.
+func Served(d discovery.ServerResourcesInterface, gvk schema.GroupVersionKind) (bool, error) {
+	list, err := d.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("ask for the resources of %s: %w", gvk.GroupVersion(), err)
+	}
+	for _, r := range list.APIResources {
+		if r.Kind == gvk.Kind {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+var _ meta.ResettableRESTMapper = (*Mapper)(nil)

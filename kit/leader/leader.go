@@ -1,0 +1,125 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+)
+
+// ErrLost ends the process: everything it still does would be done by two.
+var ErrLost = errors.New("the leader lease was lost; ending at once so that nothing is written twice")
+
+// WatchdogSlack is how long past the lease duration a lease may go without renewal before the process counts as dead.
+const WatchdogSlack = 20 * time.Second
+
+// Config says for which lease an Election runs, and how.
+type Config struct {
+	// Lock is the lease; see NewLock.
+	Lock resourcelock.Interface
+	// Name of the election in metrics.
+	Name string
+	// LeaseDuration is how long a lease is valid after its last renewal, RenewDeadline how long its holder tries to renew
+	// it, RetryPeriod the time between two tries.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// KeepOnStop leaves the lease as it is when the process stops, so that the next leader has to wait until it has run out.
+	KeepOnStop bool
+	// Watchdog is told of the election; nil if there is none.
+	Watchdog *leaderelection.HealthzAdaptor
+	// Fence opens with the lease. Required.
+	Fence *Fence
+}
+
+// Election is one process's part in an election. It runs once.
+type Election struct {
+	fence   *Fence
+	elector *leaderelection.LeaderElector
+	led     func() // what to do while leading; set by Run
+	lost    chan struct{}
+}
+
+// New checks the timings and prepares an election.
+func New(c Config) (*Election, error) {
+	e := &Election{fence: c.Fence, lost: make(chan struct{})}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: fencedLock{c.Lock, c.Fence}, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop,
+		LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { e.led() },
+			OnStoppedLeading: func() { close(e.lost) },
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("leader election: %w", err)
+	}
+	if c.Watchdog != nil {
+		c.Watchdog.SetLeaderElection(elector)
+	}
+	e.elector = elector
+	return e, nil
+}
+
+// Run calls f while this process holds the lease and returns when f has, or with ErrLost at once. When ctx ends f has
+// to return by itself: only then is the lease given back.
+func (e *Election) Run(ctx context.Context, f func(context.Context) error) error {
+	// The election outlives ctx: the lease is renewed until f has ended.
+	election, release := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), klog.FromContext(ctx)))
+	defer release()
+	stop := context.AfterFunc(ctx, func() {
+		// A process that does not lead has nothing to finish first.
+		if !e.fence.Open(time.Now()) {
+			release()
+		}
+	})
+	defer stop()
+	ended := make(chan error, 1)
+	e.led = func() { ended <- f(ctx) }
+	go e.elector.Run(election)
+	select {
+	case err := <-ended:
+		e.fence.Close()
+		release()
+		<-e.lost // the lease has been given back
+		return err
+	case <-e.lost:
+		e.fence.Close()
+		if ctx.Err() != nil {
+			return nil // a standby that was told to stop
+		}
+		return ErrLost
+	}
+}
+
+// LockKind is the kind of object that leases are kept in.
+const LockKind = resourcelock.LeasesResourceLock
+
+// NewLock returns the lease of a namespace and name as this process takes it. It is renewed on a connection of its own,
+// with a timeout that leaves room for a second try before the renew deadline. Changes of leadership are published by the
+// recorder.
+func NewLock(config *rest.Config, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this process for the leader lease: %w", err)
+	}
+	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	config.Timeout = renewDeadline / 2
+	config.Dial = (&net.Dialer{Timeout: renewDeadline / 2, KeepAlive: 30 * time.Second}).DialContext
+	config.QPS = -1
+	// Two processes on one host must not take each other's lease for their own.
+	id := host + "_" + uuid.NewString()
+	lock, err := resourcelock.NewFromKubeconfig(kind, namespace, name,
+		resourcelock.ResourceLockConfig{Identity: id, EventRecorder: recorder}, config, renewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("lease %s/%s: %w", namespace, name, err)
+	}
+	return lock, nil
+}

@@ -1,0 +1,185 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/record"
+
+	"orrery/kit/kittest"
+)
+
+// candidate is a process that wants to lead.
+type candidate struct {
+	fence *Fence
+	stop  context.CancelFunc
+	ended chan error // what Run returned
+}
+
+// The timings of a controller manager.
+const lease, renew, retry = 15 * time.Second, 10 * time.Second, 2 * time.Second
+
+// campaign starts an election with f.
+func campaign(t *testing.T, api *kittest.API, f func(context.Context) error) *candidate {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &candidate{fence: NewFence(lease), stop: cancel, ended: make(chan error, 1)}
+	lock, err := NewLock(api.Config("orrery"), LockKind, "kube-system", "kube-controller-manager", renew, record.NewFakeRecorder(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Config{
+		Lock: lock, Name: "kube-controller-manager", LeaseDuration: lease, RenewDeadline: renew, RetryPeriod: retry,
+		Watchdog: leaderelection.NewLeaderHealthzAdaptor(WatchdogSlack), Fence: c.fence,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { c.ended <- e.Run(ctx, f) }()
+	t.Cleanup(func() {
+		cancel()
+		api.Pass(time.Minute)
+	})
+	return c
+}
+
+// result returns what Run returned; it fails the test while the election still runs.
+func (c *candidate) result(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-c.ended:
+		return err
+	default:
+		t.Fatal("the election still runs")
+		return nil
+	}
+}
+
+func holder(t *testing.T, api *kittest.API) string {
+	t.Helper()
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager"}}
+	if !api.Get(t, l) || l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}
+
+func TestTheLeaseIsGivenBackWhenAllHasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		c := campaign(t, api, func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(40 * time.Second) // longer than a lease: it has to be renewed while the loops stop
+			return nil
+		})
+		api.Pass(time.Minute)
+		mine := holder(t, api)
+		if mine == "" || !c.fence.Open(time.Now()) {
+			t.Fatalf("holder %q, fence open %t", mine, c.fence.Open(time.Now()))
+		}
+		second := campaign(t, api, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		api.Pass(time.Minute)
+		c.stop()
+		api.Pass(39 * time.Second)
+		if holder(t, api) != mine || !c.fence.Open(time.Now()) {
+			t.Error("the lease has to be kept, and writing allowed, until the loops have stopped")
+		}
+		api.Pass(1100 * time.Millisecond)
+		if err := c.result(t); err != nil || c.fence.Open(time.Now()) {
+			t.Errorf("Run = %v, fence open %t", err, c.fence.Open(time.Now()))
+		}
+		api.Pass(5 * time.Second)
+		if h := holder(t, api); h == mine || h == "" || !second.fence.Open(time.Now()) {
+			t.Errorf("holder = %q five seconds after the release, want the other", h)
+		}
+	})
+}
+
+func TestALostLeaseEndsTheProcessAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		c := campaign(t, api, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		api.Pass(time.Minute)
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "update" {
+				return &kittest.Reaction{Err: errors.New("no route")}
+			}
+			return nil
+		})
+		api.Pass(16 * time.Second)
+		if err := c.result(t); !errors.Is(err, ErrLost) || c.fence.Open(time.Now()) {
+			t.Errorf("Run = %v, fence open %t; want the lease lost and nothing written", err, c.fence.Open(time.Now()))
+		}
+	})
+}
+
+func TestAnErrorOfTheStartGivesTheLeaseBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		boom := errors.New("boom")
+		c := campaign(t, api, func(context.Context) error { return boom })
+		api.Pass(10 * time.Second)
+		if err := c.result(t); !errors.Is(err, boom) || holder(t, api) != "" {
+			t.Errorf("Run = %v, holder %q", err, holder(t, api))
+		}
+	})
+}
+
+func TestAStandbyStopsCleanly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		campaign(t, api, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		api.Pass(10 * time.Second)
+		first := holder(t, api)
+		standby := campaign(t, api, func(context.Context) error { t.Error("two lead"); return nil })
+		api.Pass(time.Minute)
+		standby.stop()
+		api.Pass(5 * time.Second)
+		if err := standby.result(t); err != nil || holder(t, api) != first {
+			t.Errorf("Run = %v, holder %q, want %q", err, holder(t, api), first)
+		}
+	})
+}
+
+func TestTimingsThatCannotWorkAreRefused(t *testing.T) {
+	fence := NewFence(lease)
+	lock := &noLock{}
+	for _, tc := range []struct{ lease, renew, retry time.Duration }{
+		{10 * time.Second, 10 * time.Second, time.Second}, {15 * time.Second, 2 * time.Second, 2 * time.Second}, {},
+	} {
+		_, err := New(Config{Lock: lock, Name: "x", LeaseDuration: tc.lease, RenewDeadline: tc.renew, RetryPeriod: tc.retry, Fence: fence})
+		if err == nil || !strings.Contains(err.Error(), "leader election") {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
+
+func TestALeaseThatIsKeptStaysWithItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		lock, err := NewLock(api.Config("orrery"), LockKind, "kube-system", "kube-controller-manager", renew, record.NewFakeRecorder(100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fence := NewFence(lease)
+		e, err := New(Config{Lock: lock, Name: "x", LeaseDuration: lease, RenewDeadline: renew, RetryPeriod: retry, KeepOnStop: true, Fence: fence})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel)
+		if err := e.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if holder(t, api) != lock.Identity() || fence.Open(time.Now()) {
+			t.Errorf("holder %q, fence open %t; want it kept, and nothing written any more", holder(t, api), fence.Open(time.Now()))
+		}
+	})
+}

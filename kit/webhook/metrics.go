@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	compmetrics "k8s.io/component-base/metrics"
+)
+
+// serverMetrics measure the requests of a server by path.
+type serverMetrics struct {
+	requests  *compmetrics.CounterVec
+	durations *compmetrics.HistogramVec
+	inFlight  *compmetrics.GaugeVec
+	panics    *compmetrics.CounterVec
+}
+
+func newMetrics() *serverMetrics {
+	return &serverMetrics{
+		requests: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
+			Namespace: "orrery", Subsystem: "webhook", Name: "requests_total", StabilityLevel: compmetrics.ALPHA,
+			Help: "Admission requests by path and HTTP status. On anything but 200 the API server does what failurePolicy says.",
+		}, []string{"webhook", "code"}),
+		durations: compmetrics.NewHistogramVec(&compmetrics.HistogramOpts{
+			Namespace: "orrery", Subsystem: "webhook", Name: "request_duration_seconds", StabilityLevel: compmetrics.ALPHA,
+			Help:    "Time that one admission request took. Whoever writes the object waits for it.",
+			Buckets: compmetrics.ExponentialBuckets(0.0005, 4, 10),
+		}, []string{"webhook"}),
+		inFlight: compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{
+			Namespace: "orrery", Subsystem: "webhook", Name: "requests_in_flight", StabilityLevel: compmetrics.ALPHA,
+			Help: "Admission requests being served.",
+		}, []string{"webhook"}),
+		panics: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
+			Namespace: "orrery", Subsystem: "webhook", Name: "panics_total", StabilityLevel: compmetrics.ALPHA,
+			Help: "Panics caught in handlers. Anything above zero is a fault in the webhook.",
+		}, []string{"webhook"}),
+	}
+}
+
+func (m *serverMetrics) all() []compmetrics.Registerable {
+	return []compmetrics.Registerable{m.requests, m.durations, m.inFlight, m.panics}
+}
+
+// start makes the series of a path exist at zero.
+func (m *serverMetrics) start(path string) {
+	for _, code := range []int{http.StatusOK, http.StatusInternalServerError} {
+		m.requests.WithLabelValues(path, strconv.Itoa(code)).Add(0)
+	}
+	m.inFlight.WithLabelValues(path).Set(0)
+	m.panics.WithLabelValues(path).Add(0)
+}
+
+// measured serves a path: it counts, and turns a panic into status 500.
+type measured struct {
+	path string
+	next http.Handler
+	s    *Server
+}
+
+// ServeHTTP implements http.Handler.
+func (h measured) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m, start := h.s.metrics, time.Now()
+	answer := &statusWriter{ResponseWriter: w}
+	m.inFlight.WithLabelValues(h.path).Inc()
+	defer func() {
+		if p := recover(); p != nil {
+			m.panics.WithLabelValues(h.path).Inc()
+			h.s.log.Error(fmt.Errorf("panic: %v", p), "Caught a panic", "webhook", h.path, "stack", string(debug.Stack()))
+			if answer.status == 0 {
+				http.Error(answer, "this request made the webhook panic; its log says more", http.StatusInternalServerError)
+			}
+		}
+		m.inFlight.WithLabelValues(h.path).Dec()
+		m.requests.WithLabelValues(h.path, strconv.Itoa(answer.status)).Inc()
+		m.durations.WithLabelValues(h.path).Observe(time.Since(start).Seconds())
+	}()
+	h.next.ServeHTTP(answer, r)
+}
+
+// statusWriter remembers what has been answered.
+type statusWriter struct {
+	http.ResponseWriter
+	status int // 0 until something has been answered
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(body []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(body)
+}
