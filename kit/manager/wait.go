@@ -20,6 +20,10 @@ const (
 	waitTries = 15 * time.Second // how long a refusal may be the server still setting up its own roles
 )
 
+// errNoRoles is said of a server that refuses for a moment. Whoever reads it in a log need not look for what is wrong with
+// the permissions; where it lasts, the error says so.
+var errNoRoles = errors.New("it answers, and does not know this user's roles yet")
+
 // waitForServer returns once the API server answers requests under the process's own identity. The server may come up
 // after this process, so a missing one is waited for, with a line in the log every few seconds; what no waiting can
 // mend (a certificate that does not verify, credentials that are refused) is an error.
@@ -54,7 +58,11 @@ func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.
 		}
 		if time.Since(said) >= waitSay {
 			said = time.Now()
-			log.Info("Waiting for the API server", "server", config.Host, "since", start.Format(time.RFC3339), "err", err)
+			why := err
+			if apierrors.IsForbidden(err) {
+				why = errNoRoles
+			}
+			log.Info("Waiting for the API server", "server", config.Host, "since", start.Format(time.RFC3339), "err", why)
 		}
 		select {
 		case <-ctx.Done():
