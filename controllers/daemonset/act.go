@@ -15,13 +15,14 @@ import (
 const burst = 250
 
 // act carries out a plan. Both halves are tried whatever becomes of the other.
-func (r *reconciler) act(ctx context.Context, v *view, p plan) error {
-	return errors.Join(r.create(ctx, v, p.create), r.remove(ctx, v, p.remove))
+func (r *reconciler) act(ctx context.Context, p *pass, v *view, due plan) error {
+	return errors.Join(r.create(ctx, p, v, due.create), r.remove(ctx, v, due.remove))
 }
 
-func (r *reconciler) create(ctx context.Context, v *view, nodes []string) error {
-	if nodes = nodes[:min(len(nodes), burst)]; len(nodes) == 0 {
-		return nil
+func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []string) error {
+	nodes, err := r.certain(ctx, p, nodes)
+	if nodes = nodes[:min(len(nodes), burst)]; err != nil || len(nodes) == 0 {
+		return err
 	}
 	log := klog.FromContext(ctx)
 	if r.going(v.set.Namespace) {

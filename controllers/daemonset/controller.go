@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/featuregate"
 
+	"orrery/controllers/internal/history"
 	"orrery/kit"
 )
 
@@ -37,7 +38,7 @@ func rules() []rbacv1.PolicyRule {
 		{APIGroups: apps, Resources: []string{"daemonsets"}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: apps, Resources: []string{"daemonsets/status"}, Verbs: []string{"update"}},
 		{APIGroups: apps, Resources: []string{"daemonsets/finalizers"}, Verbs: []string{"update"}}, // blocks deletion of the owner
-		{APIGroups: apps, Resources: []string{"controllerrevisions"}, Verbs: []string{"get", "list", "watch", "create", "delete", "update", "patch"}},
+		history.Rule(),
 		{APIGroups: core, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
 		{APIGroups: core, Resources: []string{"pods"}, Verbs: []string{"list", "watch", "create", "delete", "patch"}},
 		{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},

@@ -36,6 +36,7 @@ type reconciler struct {
 	placements placements
 	failures   failures
 	changes    nodeChanges
+	doubts     doubts
 	wake       *kit.Trigger[kit.Key]
 }
 
@@ -44,12 +45,12 @@ func newReconciler(cc kit.ControllerContext) *reconciler {
 		byOwner: index.PodsByController(), orphans: index.OrphanPods(),
 		sets: kit.Store(cc, bySelector()), nodes: kit.Store[corev1.Node](cc), namespaces: kit.Store[corev1.Namespace](cc),
 		history: history.NewKeeper(cc, history.DaemonSets()),
-		control: podctl.Control{Client: cc.Client, Recorder: cc.Recorder},
 		client:  cc.Client, live: cc.Live, recorder: cc.Recorder,
 		placements: placements{compare: cc.Gates.Enabled(numberTolerations)},
 		wake:       kit.NewTrigger[kit.Key](),
 	}
 	r.pods = kit.Store(cc, r.byOwner, r.orphans)
+	r.control = podctl.Control{Client: cc.Client, Recorder: cc.Recorder, Lost: r.doubts.raise}
 	return r
 }
 
@@ -60,6 +61,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	switch {
 	case !ok:
 		r.placements.forget(key)
+		r.doubts.clear(key)
 		return kit.Done, nil
 	case selectsAll(set.Spec.Selector):
 		r.recorder.Event(set, corev1.EventTypeWarning, "SelectingAll",
@@ -88,7 +90,7 @@ func selectsAll(s *metav1.LabelSelector) bool {
 func (r *reconciler) step(ctx context.Context, p *pass) (time.Duration, error) {
 	v := p.view(time.Now())
 	due := manage(v, func(node string) time.Duration { return r.failures.blocked(r.where(v, node), v.now) })
-	if err := r.act(ctx, v, due); err != nil {
+	if err := r.act(ctx, p, v, due); err != nil {
 		return 0, fmt.Errorf("bring the nodes of %s to their pods: %w", klog.KObj(p.set), err)
 	}
 	if len(due.create) > 0 {
@@ -101,7 +103,7 @@ func (r *reconciler) step(ctx context.Context, p *pass) (time.Duration, error) {
 		if err != nil {
 			return 0, kit.Terminal(err)
 		}
-		if err := r.act(ctx, v, next); err != nil {
+		if err := r.act(ctx, p, v, next); err != nil {
 			return 0, fmt.Errorf("update the pods of %s: %w", klog.KObj(p.set), err)
 		}
 		due.remove = next.remove

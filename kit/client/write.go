@@ -104,7 +104,7 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	}
 	call.del.DryRun = c.dry()
 	err = r.one(r.rest.Delete(), KeyOf(obj)).Body(&call.del).Do(ctx).Error()
-	if err != nil && !unknownOutcome(err) && !isGone(err, obj) {
+	if err != nil && !UnknownOutcome(err) && !isGone(err, obj) {
 		return err
 	}
 	if !c.dryRun {
@@ -183,7 +183,7 @@ func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req
 	if isGone(err, obj) && !c.dryRun {
 		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})
 	}
-	if c.dryRun || err != nil && !unknownOutcome(err) {
+	if c.dryRun || err != nil && !UnknownOutcome(err) {
 		return err
 	}
 	w := Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Labels: obj.GetLabels(), Unknown: err != nil}
@@ -204,9 +204,9 @@ func isGone(err error, obj Object) bool {
 	return apierrors.IsNotFound(err) && obj.GetUID() != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// unknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;
+// UnknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;
 // its time-outs and everything that happens to the connection are not.
-func unknownOutcome(err error) bool {
+func UnknownOutcome(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return false
 	}

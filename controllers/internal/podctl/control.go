@@ -31,6 +31,8 @@ type Control struct {
 	Client *client.Client
 	// Recorder publishes the events.
 	Recorder record.EventRecorder
+	// Lost is called with the owner of a pod that may have been created though the create failed. Nil is not called.
+	Lost func(owner client.Object)
 }
 
 // Create creates a pod for its owner and returns the metadata of what was stored, which is all that its callers read:
@@ -41,6 +43,9 @@ func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Po
 	}
 	made, err := client.Create(ctx, c.Client, pod, client.Brief)
 	if err != nil {
+		if c.Lost != nil && client.UnknownOutcome(err) {
+			c.Lost(owner)
+		}
 		if !NamespaceGoing(err) {
 			c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonCreateFailed, "Error creating: %v", err)
 		}
