@@ -165,7 +165,7 @@ func (e *env) quiet(t *testing.T) map[string]string {
 // write too, it is what the manager is responsible for.
 func (e *env) versions(t *testing.T) map[string]string {
 	t.Helper()
-	out := e.kubectl(t, "get", "deployments,replicasets,endpointslices,configmaps,serviceaccounts,namespaces,pods,services", "-A",
+	out := e.kubectl(t, "get", "deployments,replicasets,daemonsets,controllerrevisions,endpointslices,configmaps,serviceaccounts,namespaces,pods,services", "-A",
 		"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`)
 	all := map[string]string{}
 	for line := range strings.Lines(out) {
