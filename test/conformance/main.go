@@ -146,11 +146,11 @@ func compareManagers(ctx context.Context, s settings, suite cluster.Suite, specs
 			errs = append(errs, report(os.Stdout, specs, upstream, orrery, listed, built))
 		}
 	}
-	if s.baseline {
-		return writeList(s.passing, upstream)
-	}
 	if orrery == nil {
 		summary(os.Stdout, upstream)
+	}
+	if s.baseline {
+		return writeList(s.passing, upstream)
 	}
 	return errors.Join(errs...)
 }

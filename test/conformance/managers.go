@@ -34,7 +34,7 @@ func measure(ctx context.Context, s settings, suite cluster.Suite, kind cluster.
 	if err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
-	r := &runner{suite: suite, c: c, dir: dir, procs: s.procs, nodes: s.nodes}
+	r := &runner{suite: suite, kubeconfig: c.Kubeconfig(), dir: dir, procs: s.procs, nodes: s.nodes}
 	got := &result{Manager: name, Kubernetes: suite.Version, Started: time.Now().UTC()}
 	err = r.all(ctx, specs, s.attempts, got)
 	got.Seconds = time.Since(got.Started).Seconds()

@@ -22,11 +22,11 @@ const suiteTimeout = 3 * time.Hour
 
 // runner runs specs on one cluster.
 type runner struct {
-	suite cluster.Suite
-	c     *cluster.Cluster
-	dir   string
-	procs int
-	nodes int
+	suite      cluster.Suite
+	kubeconfig string
+	dir        string
+	procs      int
+	nodes      int
 }
 
 // attempt runs the specs once: those that bear company in parallel, then the others alone.
@@ -71,7 +71,7 @@ func (r *runner) pass(ctx context.Context, name string, specs []spec, procs int)
 		args = append(args, "--focus="+regexp.QuoteMeta(s.name)+"$")
 	}
 	args = append(args, r.suite.E2E, "--",
-		"--kubeconfig="+r.c.Kubeconfig(), "--kubectl-path="+r.suite.Kubectl, "--provider=local",
+		"--kubeconfig="+r.kubeconfig, "--kubectl-path="+r.suite.Kubectl, "--provider=local",
 		"--num-nodes="+strconv.Itoa(r.nodes), "--disable-log-dump", "--dump-logs-on-failure=false",
 	)
 	log, err := os.Create(filepath.Join(r.dir, name+".log"))

@@ -13,7 +13,7 @@
 //
 // Nodes are fake: the Node objects, their leases and the status of their pods
 // are written by kwok, and no container ever runs. Annotations on a pod steer
-// its fake life; stages.yaml lists them.
+// its fake life, and so do the commands of its containers; stages.yaml tells how.
 //
 // Without a controller manager nobody removes the not-ready taint that
 // admission (TaintNodesByCondition) puts on every new node, so the scheduler
