@@ -9,6 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
 	"orrery/hack/localcluster/cluster"
 )
 
@@ -238,5 +242,30 @@ func TestTheCommittedListIsSortedAndBelongsToTheSubjects(t *testing.T) {
 		if _, ok := subjectOf(line); !ok || i > 0 && line == lines[i-1] {
 			t.Errorf("line %q is of no subject, or twice", line)
 		}
+	}
+}
+
+func TestNoFolderOfAVolumeIsLeft(t *testing.T) {
+	if err := os.MkdirAll(volumeDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mine, err := os.MkdirTemp(volumeDir, "test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	volume := func(name, path string) *corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		v.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
+		return v
+	}
+	if err := removeVolumes(t.Context(), fake.NewSimpleClientset(volume("a", mine), volume("b", other))); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(mine); !os.IsNotExist(err) {
+		t.Errorf("the volume's folder is left: %v", err)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Errorf("a folder of somebody else is gone: %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func measure(ctx context.Context, s settings, suite cluster.Suite, kind cluster.
 	got := &result{Manager: name, Kubernetes: suite.Version, Started: time.Now().UTC()}
 	err = r.all(ctx, specs, s.attempts, got)
 	got.Seconds = time.Since(got.Started).Seconds()
-	return got, errors.Join(err, kubelets.Stop(), c.Stop(), crashes(c), os.RemoveAll(filepath.Join(c.Dir(), "etcd")),
+	return got, errors.Join(err, removeVolumes(context.WithoutCancel(ctx), c.Client()), kubelets.Stop(), c.Stop(), crashes(c), os.RemoveAll(filepath.Join(c.Dir(), "etcd")),
 		got.write(filepath.Join(s.out, name+".json")))
 }
 
