@@ -8,6 +8,6 @@
 // requests are refused with 409, 429 or 500; answers get lost.
 //
 // It prints its seed, every fault, and every violation with what was seen of the
-// objects, and ends with exit code 1 if there was one. A seed gives the same
-// faults in the same order; when what happens in between is up to the machine.
+// objects, and ends with exit code 1 if there was one. A seed draws the same
+// faults and changes; what they meet is up to the machine.
 package main

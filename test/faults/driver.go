@@ -255,13 +255,19 @@ func (d *driver) endJobs(ctx context.Context) error {
 	return nil
 }
 
-// finish lets everything come to an end: no CronJob starts another Job.
+// finish lets everything come to an end: no CronJob starts another Job, and those whose Jobs would run on are deleted.
 func (d *driver) finish(ctx context.Context) error {
 	list, err := d.api.BatchV1().CronJobs(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list CronJobs: %w", err)
 	}
 	for _, cj := range list.Items {
+		if runs, err := time.ParseDuration(cj.Spec.JobTemplate.Labels["runs"]); err == nil && runs > time.Second {
+			if err := d.api.BatchV1().CronJobs(namespace).Delete(ctx, cj.Name, metav1.DeleteOptions{}); err != nil {
+				return fmt.Errorf("delete CronJob: %w", err)
+			}
+			continue
+		}
 		if _, err := d.api.BatchV1().CronJobs(namespace).Patch(ctx, cj.Name, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("suspend CronJob: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,51 +30,55 @@ type breaker struct {
 
 // fault is one way to break something. It says what it does and returns when it is over.
 type fault struct {
-	name   string
-	weight int
-	run    func(ctx context.Context) error
+	name string
+	// share is how often it is in the bag from which faults are drawn.
+	share int
+	run   func(ctx context.Context) error
 }
 
 func (b *breaker) faults() []fault {
 	return []fault{
-		{"kill", 4, b.kill},
-		{"kill at a slot", 4, b.killAtSlot},
+		{"kill", 2, b.kill},
+		{"kill at a slot", 0, b.killAtSlot}, // when it is time
 		{"stop", 1, b.stop},
-		{"freeze", 2, b.freeze},
-		{"API server restart", 2, b.restartServer},
-		{"cut connections", 2, b.cut},
-		{"late watches", 3, b.late},
-		{"409", 2, b.storm(http.StatusConflict, "Conflict", changes)},
+		{"freeze", 1, b.freeze},
+		{"API server restart", 1, b.restartServer},
+		{"cut connections", 1, b.cut},
+		{"late watches", 2, b.late},
+		{"409", 1, b.storm(http.StatusConflict, "Conflict", changes)},
 		{"429", 1, b.storm(http.StatusTooManyRequests, "TooManyRequests", all)},
-		{"500", 2, b.storm(http.StatusInternalServerError, "InternalError", writes)},
-		{"lost answers", 3, b.lose},
+		{"500", 1, b.storm(http.StatusInternalServerError, "InternalError", writes)},
+		{"lost answers", 2, b.lose},
 	}
 }
 
-// play breaks one thing after the other until ctx ends, and says to disturbed how long each lasts.
+// play breaks one thing after the other until ctx ends, and tells disturbed after each. Faults come from a bag that is
+// filled again when it is empty, so that a short run has all of them; only a kill at a slot has its own time.
 func (b *breaker) play(ctx context.Context, disturbed func()) {
-	list, total := b.faults(), 0
-	for _, f := range list {
-		total += f.weight
-	}
-	for ctx.Err() == nil {
-		if !sleep(ctx, b.between(1000, 6000)) {
-			return
-		}
-		n := b.rand.IntN(total)
-		for _, f := range list {
-			if n -= f.weight; n >= 0 {
-				continue
+	var bag []fault
+	for sleep(ctx, b.between(500, 4000)) {
+		if len(bag) == 0 {
+			for _, f := range b.faults() {
+				bag = append(bag, slices.Repeat([]fault{f}, f.share)...)
 			}
-			b.counts[f.name]++
-			if err := f.run(ctx); err != nil && ctx.Err() == nil {
-				say("fault %s: %v", f.name, err)
-			}
-			disturbed()
-			break
+			b.rand.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
 		}
+		f := bag[0]
+		if untilSlot() < 12*time.Second && b.rand.IntN(4) > 0 {
+			f = b.faults()[1]
+		} else {
+			bag = bag[1:]
+		}
+		b.counts[f.name]++
+		if err := f.run(ctx); err != nil && ctx.Err() == nil {
+			say("fault %s: %v", f.name, err)
+		}
+		disturbed()
 	}
 }
+
+// untilSlot returns how long it is until CronJobs are due.
+func untilSlot() time.Duration { return time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)) }
 
 // between returns a time of so many milliseconds.
 func (b *breaker) between(low, high int) time.Duration {
@@ -99,11 +104,7 @@ func (b *breaker) kill(context.Context) error {
 // killAtSlot kills the manager when CronJobs are due: while their Jobs are being made and recorded.
 func (b *breaker) killAtSlot(ctx context.Context) error {
 	after, away := b.between(90, 500), b.between(0, 3000)
-	next := time.Now().Truncate(time.Minute).Add(time.Minute)
-	if wait := time.Until(next); wait > 20*time.Second {
-		return b.kill(ctx) // not now
-	}
-	if !sleep(ctx, time.Until(next.Add(after))) {
+	if !sleep(ctx, untilSlot()+after) {
 		return nil
 	}
 	say("FAULT the manager is killed %v after a slot, and away for %v", after, away)

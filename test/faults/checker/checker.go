@@ -60,6 +60,7 @@ type Checker struct {
 	jobs       map[types.UID]*job
 	cronJobs   map[types.UID]*cronJob
 	budgets    map[types.UID]*budget
+	departed   map[types.UID][]types.UID // the last pods of each controller that are gone
 	podsTotal  int
 	eventTotal int
 }
@@ -68,7 +69,7 @@ type Checker struct {
 func New() *Checker {
 	return &Checker{
 		told: map[string]bool{}, histories: map[types.UID]*history{},
-		pods: map[types.UID]map[types.UID]*corev1.Pod{}, loose: map[types.UID]*corev1.Pod{},
+		pods: map[types.UID]map[types.UID]*corev1.Pod{}, loose: map[types.UID]*corev1.Pod{}, departed: map[types.UID][]types.UID{},
 		sets: map[types.UID]*replicaSet{}, deploys: map[types.UID]*deployment{}, stateful: map[types.UID]*statefulSet{},
 		daemons: map[types.UID]*daemonSet{}, jobs: map[types.UID]*job{}, cronJobs: map[types.UID]*cronJob{}, budgets: map[types.UID]*budget{},
 	}
@@ -124,7 +125,7 @@ func (c *Checker) Unsettled() (names []string) {
 		}
 	}
 	for _, cj := range c.cronJobs {
-		if len(cj.Status.Active) > 0 {
+		if !cj.gone && len(cj.Status.Active) > 0 {
 			names = append(names, name(cj.CronJob))
 		}
 	}
@@ -212,6 +213,9 @@ func (c *Checker) onPod(p *corev1.Pod, gone bool) {
 	if gone {
 		delete(c.loose, p.UID)
 		delete(c.pods[owner], p.UID)
+		if c.departed[owner] = append(c.departed[owner], p.UID); len(c.departed[owner]) > departedShown {
+			c.departed[owner] = c.departed[owner][1:]
+		}
 	} else {
 		c.loose[p.UID] = p
 		if owner != "" {
@@ -245,11 +249,33 @@ func (c *Checker) violated(rule string, o metav1.Object, others []*corev1.Pod, f
 	}
 	c.told[key] = true
 	v := Violation{At: c.now, Rule: rule, Object: name(o), What: fmt.Sprintf(format, args...), History: c.historyOf(o.GetUID())}
-	for _, p := range others {
-		v.History = append(v.History, c.historyOf(p.UID)...)
+	shown := map[types.UID]bool{o.GetUID(): true}
+	for _, uid := range c.around(o.GetUID(), others) {
+		if !shown[uid] {
+			shown[uid] = true
+			v.History = append(v.History, c.historyOf(uid)...)
+		}
 	}
 	slices.Sort(v.History)
 	c.violations = append(c.violations, v)
+}
+
+// departedShown is how many of the pods that are gone are shown with a violation.
+const departedShown = 6
+
+// around returns what else there is to show of an object with a violation: pods, the last ones that are gone, and of a
+// Deployment its ReplicaSets.
+func (c *Checker) around(uid types.UID, pods []*corev1.Pod) []types.UID {
+	out := slices.Clone(c.departed[uid])
+	for _, p := range pods {
+		out = append(out, p.UID)
+	}
+	for _, rs := range c.sets {
+		if rs.deployment == uid {
+			out = append(append(out, rs.UID), c.departed[rs.UID]...)
+		}
+	}
+	return out
 }
 
 // podsOf returns the pods of a controller that a test picks, in the order of their names.

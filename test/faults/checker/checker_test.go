@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -262,13 +263,17 @@ func TestAViolationShowsWhatHappened(t *testing.T) {
 	for range 40 {
 		w.see(rs)
 	}
+	past := pod("past", rs)
+	past.Status.Phase = corev1.PodSucceeded
+	w.see(past)
+	w.gone(past)
 	w.see(pod("extra", rs))
 	all := w.c.Take()
 	if len(all) != 1 {
 		t.Fatalf("found %v", all)
 	}
 	text := all[0].String()
-	for _, want := range []string{"VIOLATION replicas: ReplicaSet ns/web-1: 4 pods, asked for 3 at most", "Pod ns/extra @48: Running ready=true", "ReplicaSet ns/web-1 @47: asks for 3"} {
+	for _, want := range []string{"VIOLATION replicas: ReplicaSet ns/web-1: 4 pods, asked for 3 at most", "Pod ns/extra @50: Running ready=true", "ReplicaSet ns/web-1 @47: asks for 3", "Pod ns/past @49: is gone"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -308,7 +313,13 @@ func TestUnsettled(t *testing.T) {
 	w.see(d, deleted(pods[0]))
 	w.gone(pods[0])
 	j := newJob("j", 1, 1)
-	w.see(j)
+	cj := newCronJob(batchv1.AllowConcurrent)
+	cj.Status.Active = []corev1.ObjectReference{{Name: "j"}}
+	w.see(j, cj)
+	if got := strings.Join(w.c.Unsettled(), ","); !strings.Contains(got, "CronJob ns/nightly") {
+		t.Errorf("unsettled: %v", got)
+	}
+	w.gone(cj)
 	got := w.c.Unsettled()
 	if want := "Deployment ns/web,Job ns/j,ReplicaSet ns/web-1"; strings.Join(got, ",") != want {
 		t.Errorf("unsettled: %v, want %s", got, want)

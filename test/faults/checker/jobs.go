@@ -185,6 +185,7 @@ func (c *Checker) checkLeftFinalizers(j *job) {
 type cronJob struct {
 	*batchv1.CronJob
 	slots map[string]types.UID // the Job of each slot that was run
+	gone  bool
 }
 
 func (c *Checker) onCronJob(o *batchv1.CronJob, gone bool) {
@@ -199,7 +200,7 @@ func (c *Checker) onCronJob(o *batchv1.CronJob, gone bool) {
 	if was, is := cj.Status.LastScheduleTime, o.Status.LastScheduleTime; was != nil && !gone && (is == nil || is.Before(was)) {
 		c.violated("last start", o, nil, "the last start was %s and is %s", was, is)
 	}
-	cj.CronJob = o
+	cj.CronJob, cj.gone = o, gone
 }
 
 // onStart notes the slot of a Job that a CronJob has started.
