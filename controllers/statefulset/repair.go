@@ -55,9 +55,9 @@ func (r *reconciler) reown(ctx context.Context, s *state, w claimWork) error {
 		r.events.conflict(s.set, name)
 	}
 	for _, change := range w.reown {
-		next := *change.claim
+		next := change.claim.DeepCopy()
 		next.OwnerReferences = change.owners
-		if _, err := client.Update(ctx, r.client, &next, client.Brief); err != nil {
+		if _, err := client.Update(ctx, r.client, next, client.Brief); err != nil {
 			return fmt.Errorf("could not update claim %s for delete policy ownerRefs: %w", next.Name, err)
 		}
 	}
