@@ -91,15 +91,14 @@ func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.P
 		r.events.pod(s.set, creating, name, err)
 		return err
 	}
-	pod := newPod(s.set, &s.set.Spec.Template, s.update.Name, t.ordinal)
+	template, revision := &s.set.Spec.Template, s.update
 	if s.staysBehind(t.ordinal) {
-		template := &s.set.Spec.Template
+		revision = s.current
 		if old != nil {
 			template = old
 		}
-		pod = newPod(s.set, template, s.current.Name, t.ordinal)
 	}
-	_, err := client.Create(ctx, r.client, pod, client.Brief)
+	_, err := client.Create(ctx, r.client, newPod(s.set, template, revision.Name, t.ordinal), client.Brief)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create pod %s/%s, whose name another pod has: %w", s.set.Namespace, name, err)
 	}

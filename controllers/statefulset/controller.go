@@ -73,7 +73,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		claims:     kit.Store[corev1.PersistentVolumeClaim](cc),
 		namespaces: kit.Store[corev1.Namespace](cc),
 		byOwner:    index.PodsByController(),
-		orphans:    index.OrphanPods(),
+		namesakes:  namesakes(),
 		history:    history.NewKeeper(cc, history.StatefulSets()),
 		client:     cc.Client,
 		live:       cc.Live,
@@ -81,13 +81,13 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		metrics:    m,
 		rules:      strategies{maxUnavailable: cc.Gates.Enabled(maxUnavailable), recreate: cc.Gates.Enabled(recreate)},
 	}
-	r.pods = kit.Store(cc, r.byOwner, r.orphans)
+	r.pods = kit.Store(cc, r.byOwner, r.namesakes)
 	w := wakeups{sets: r.sets}
 	b := kit.NewController(cc, r).
 		Watch(
 			kit.For[appsv1.StatefulSet](),
 			kit.Owns[corev1.Pod, appsv1.StatefulSet](matters),
-			kit.WatchChanges[corev1.Pod](w.namesakes).Named("pods of others"),
+			kit.WatchChanges[corev1.Pod](w.ofNamesakes).Named("pods of others"),
 			kit.WatchChanges[corev1.PersistentVolumeClaim](w.waiting).Named("claims let go"),
 		).
 		Queue("statefulset").Workers(int(o.workers))

@@ -53,10 +53,13 @@ func (s *state) plan() (p plan) {
 		}
 	}
 	p.condemn = s.planScaleDown()
-	if s.set.Spec.UpdateStrategy.Type != appsv1.RollingUpdateStatefulSetStrategyType || s.ordered() && len(s.condemned) > 0 {
+	switch s.set.Spec.UpdateStrategy.Type {
+	case appsv1.OnDeleteStatefulSetStrategyType, appsv1.RecreateStatefulSetStrategyType:
 		return p
 	}
-	p.update = s.planUpdate()
+	if !s.ordered() || len(s.condemned) == 0 {
+		p.update = s.planUpdate()
+	}
 	return p
 }
 

@@ -25,7 +25,7 @@ type reconciler struct {
 	claims     cache.Store[*corev1.PersistentVolumeClaim]
 	namespaces cache.Store[*corev1.Namespace]
 	byOwner    cache.Index[*corev1.Pod]
-	orphans    cache.Index[*corev1.Pod]
+	namesakes  cache.Index[*corev1.Pod]
 	history    *history.Keeper
 	client     *client.Client
 	live       *client.Client
@@ -102,8 +102,8 @@ func (r *reconciler) allow(set *appsv1.StatefulSet) error {
 // names: a pod that is called otherwise could not take an ordinal.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
 	candidates := r.pods.By(r.byOwner, string(set.UID))
-	for _, pod := range r.pods.By(r.orphans, set.Namespace) {
-		if _, ok := memberOf(set, pod); ok && selector.Matches(labels.Set(pod.Labels)) {
+	for _, pod := range r.pods.By(r.namesakes, namesake(set.Namespace, set.Name)) {
+		if selector.Matches(labels.Set(pod.Labels)) {
 			candidates = append(candidates, pod)
 		}
 	}

@@ -31,14 +31,31 @@ func controllerOf(pod *corev1.Pod) types.UID {
 	return ""
 }
 
+// namesakes files pods that nobody controls under the set that they belong to by their names: most such pods have no name
+// of this form, and a set need not look at all of a namespace.
+func namesakes() cache.Index[*corev1.Pod] {
+	return cache.Index[*corev1.Pod]{Name: "statefulset-namesakes", Keys: func(pod *corev1.Pod) []string {
+		if controllerOf(pod) != "" {
+			return nil
+		}
+		owner, _, ok := parent(pod.Name)
+		if !ok {
+			return nil
+		}
+		return []string{namesake(pod.Namespace, owner)}
+	}}
+}
+
+func namesake(namespace, set string) string { return namespace + "/" + set }
+
 // wakeups finds the sets that changes of objects of others concern.
 type wakeups struct {
 	sets cache.Store[*appsv1.StatefulSet]
 }
 
-// namesakes returns the set whose pod a changed pod of nobody, or of another owner, is by its name: it may adopt the pod,
+// ofNamesakes returns the set whose pod a changed pod of nobody, or of another owner, is by its name: it may adopt the pod,
 // or make its own once the name is free. That the name decides saves a look at all selectors.
-func (w wakeups) namesakes(old, new *corev1.Pod) []kit.Key {
+func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 	pod := new
 	if pod == nil {
 		pod = old
