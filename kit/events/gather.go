@@ -75,7 +75,12 @@ func (s *gatheringSink) send(key string) {
 	if _, answered := errors.AsType[*apierrors.StatusError](err); !answered && s.again(key, p) {
 		return
 	}
-	klog.FromContext(s.ctx).Error(err, "Gave up on the repetition of an event", "event", key, "reason", p.event.Reason)
+	log := klog.FromContext(s.ctx)
+	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		log.V(4).Info("Dropped the repetition of an event with its namespace", "event", key, "reason", p.event.Reason)
+		return
+	}
+	log.Error(err, "Gave up on the repetition of an event", "event", key, "reason", p.event.Reason)
 }
 
 // again keeps what could not be sent, unless something newer waits, and reports whether either will be sent.

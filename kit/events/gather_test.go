@@ -10,12 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 )
 
 // sinkLog is a sink that keeps what it is told.
@@ -23,13 +25,14 @@ type sinkLog struct {
 	mu      sync.Mutex
 	calls   []string
 	patched []error // answers to the next patches
+	created error   // answer to every creation
 }
 
 func (l *sinkLog) Create(e *corev1.Event) (*corev1.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls = append(l.calls, "create "+e.Message+e.ResourceVersion)
-	return e, nil
+	return e, l.created
 }
 
 func (l *sinkLog) Update(e *corev1.Event) (*corev1.Event, error) { return e, nil }
@@ -100,6 +103,31 @@ func TestRepetitionOfAnExpiredEventIsMadeAnew(t *testing.T) {
 			t.Errorf("sent %v, want %v", log.sent(), want)
 		}
 	})
+}
+
+func TestARepetitionMayGoWithItsNamespace(t *testing.T) {
+	events := schema.GroupResource{Resource: "events"}
+	terminating := apierrors.NewForbidden(events, "", errors.New("namespace ns is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, test := range map[string]struct {
+		created error
+		logged  int
+	}{
+		"gone":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns"), 0},
+		"terminating": {terminating, 0},
+		"refused":     {apierrors.NewForbidden(events, "a", errors.New("no")), 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			logged := 0
+			logger := funcr.New(func(_, _ string) { logged++ }, funcr.Options{})
+			log := &sinkLog{patched: []error{apierrors.NewNotFound(events, "a")}, created: test.created}
+			_, _ = newGatheringSink(klog.NewContext(t.Context(), logger), log).Patch(repeated("a", "m"), []byte("p"))
+			time.Sleep(2 * eventSettle)
+			if logged != test.logged || len(log.sent()) != 2 {
+				t.Errorf("%s: %d lines in the log after %v, want %d", name, logged, log.sent(), test.logged)
+			}
+		})
+	}
 }
 
 func TestRepetitionOutlivesAnOutage(t *testing.T) {
