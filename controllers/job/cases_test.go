@@ -378,3 +378,22 @@ func TestTooManyLostIndexesEndTheJob(t *testing.T) {
 		expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 0 failed 5 completed [] lost [1,3]"+fmt.Sprintf(isFailed, "MaxFailedIndexesExceeded"))
 	})
 }
+
+// A process that stops between the two calls that delete a surplus pod leaves one whose end nobody would count.
+func TestAPodWithoutTheFinalizerGetsItBackAndIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newJob("j", of(2, 2)))
+		p := activePods(t, api)[0]
+		changePod(t, api, p, func(p *corev1.Pod) {
+			runs(p)
+			p.Finalizers = nil
+		})
+		settled(api)
+		if api.Get(t, p); !tracked(p) || p.DeletionTimestamp != nil {
+			t.Errorf("finalizers %v", p.Finalizers)
+		}
+		finishAll(t, api, 0)
+		settled(api)
+		expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 2 failed 0"+isComplete)
+	})
+}

@@ -418,3 +418,31 @@ func TestWhichChangesMatter(t *testing.T) {
 		}
 	}
 }
+
+func TestAJobIsOverOnceNothingIsLeft(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*batchv1.JobStatus)
+		e      ending
+		over   bool
+	}{
+		"nothing is left":        {func(*batchv1.JobStatus) {}, completed(), true},
+		"nothing is decided":     {func(*batchv1.JobStatus) {}, ending{}, false},
+		"a pod is active":        {func(s *batchv1.JobStatus) { s.Active = 1 }, completed(), false},
+		"a pod is being deleted": {func(s *batchv1.JobStatus) { s.Terminating = new(int32(1)) }, completed(), false},
+		"a success is uncounted": {func(s *batchv1.JobStatus) {
+			s.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}
+		}, completed(), false},
+		"a failure is uncounted": {func(s *batchv1.JobStatus) {
+			s.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"a"}}
+		}, fails("x", "y"), false},
+	} {
+		s := batchv1.JobStatus{StartTime: &metav1.Time{Time: now.Add(time.Minute)}} // the clock has been set back since
+		c.change(&s)
+		if got := finish(&s, c.e, now); got != c.over {
+			t.Errorf("%s: over %t, want %t", name, got, c.over)
+		}
+		if c.over && (len(s.Conditions) != 1 || s.CompletionTime == nil || s.CompletionTime.Before(s.StartTime)) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

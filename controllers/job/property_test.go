@@ -285,17 +285,18 @@ func (w *world) finish() {
 	}
 }
 
-// jobsOfAllKinds are the Jobs that the ordeals are about.
-func jobsOfAllKinds() map[string]func() *batchv1.Job {
+// jobsOfAllKinds are the Jobs that the ordeals are about, with so many completions and pods at once.
+func jobsOfAllKinds(parallelism, completions int32) map[string]func() *batchv1.Job {
+	n := of(parallelism, completions)
 	return map[string]func() *batchv1.Job{
-		"plain":     func() *batchv1.Job { return newJob("j", of(3, 7), limit(20)) },
-		"queue":     func() *batchv1.Job { return newJob("j", workQueue(3), limit(20)) },
-		"failing":   func() *batchv1.Job { return newJob("j", of(3, 6), limit(2)) },
-		"indexed":   func() *batchv1.Job { return newJob("j", of(3, 7), withIndexes, limit(20)) },
-		"per index": func() *batchv1.Job { return newJob("j", of(3, 5), withIndexes, limitEach(1)) },
-		"patient":   func() *batchv1.Job { return newJob("j", of(2, 5), failedOnly, limit(20)) },
+		"plain":     func() *batchv1.Job { return newJob("j", n, limit(20)) },
+		"queue":     func() *batchv1.Job { return newJob("j", workQueue(parallelism), limit(20)) },
+		"failing":   func() *batchv1.Job { return newJob("j", n, limit(2)) },
+		"indexed":   func() *batchv1.Job { return newJob("j", n, withIndexes, limit(20)) },
+		"per index": func() *batchv1.Job { return newJob("j", n, withIndexes, limitEach(1)) },
+		"patient":   func() *batchv1.Job { return newJob("j", n, failedOnly, limit(20)) },
 		"ignoring": func() *batchv1.Job {
-			return newJob("j", of(3, 5), limit(3), policy(on(batchv1.PodFailurePolicyActionIgnore, 1)))
+			return newJob("j", n, limit(3), policy(on(batchv1.PodFailurePolicyActionIgnore, 1)))
 		},
 	}
 }
@@ -305,7 +306,7 @@ var ordeals = flag.Int("ordeals", 6, "random courses of events for each kind of 
 
 // TestEveryPodIsCountedOnceWhateverIsLate runs Jobs through random events, late watches and kills.
 func TestEveryPodIsCountedOnceWhateverIsLate(t *testing.T) {
-	for name, job := range jobsOfAllKinds() {
+	for name, job := range jobsOfAllKinds(3, 6) {
 		for seed := range uint64(*ordeals) {
 			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -341,14 +342,14 @@ func TestEveryPodIsCountedOnceWhateverIsLate(t *testing.T) {
 
 // TestEveryPodIsCountedOnceWhereverItStops kills the process after each single write of the same course of events.
 func TestEveryPodIsCountedOnceWhereverItStops(t *testing.T) {
-	for name, job := range jobsOfAllKinds() {
+	for name, job := range jobsOfAllKinds(2, 3) {
 		t.Run(name, func(t *testing.T) {
 			for after := 0; ; after++ {
 				died := false
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, uint64(after), job())
 					w.begin(after)
-					for step := 0; step < 25; step++ {
+					for step := 0; step < 25 && !finished(get(t, w.api, "j")); step++ {
 						for at, p := range activePods(t, w.api) {
 							switch (step + at) % 4 {
 							case 0:
@@ -372,7 +373,8 @@ func TestEveryPodIsCountedOnceWhereverItStops(t *testing.T) {
 					t.Fatalf("killed after write %d", after)
 				}
 				if !died {
-					if after < 10 {
+					t.Logf("cut off after each of %d writes", after)
+					if after < 8 {
 						t.Errorf("only %d writes were cut off", after)
 					}
 					return

@@ -43,7 +43,6 @@ var writers = map[string]map[string][]string{
 	"disruption-controller": {
 		"poddisruptionbudgets/status": {"update"}, "pods/status": {"patch"},
 	},
-	"job-controller":           {"pods": {"create", "delete", "patch"}, "jobs/status": {"update", "patch"}},
 	"endpointslice-controller": {"endpointslices": {"create", "update", "patch", "delete"}},
 	"service-account-controller": {
 		"serviceaccounts": {"create"},

@@ -24,6 +24,7 @@ var example []byte
 const (
 	exampleNamespace = "demo"
 	exampleName      = "web" // of the Deployment and of the Service
+	exampleJob       = "report"
 	// rolloutTimeout is generous: with a healthy controller manager it takes a second.
 	rolloutTimeout = 2 * time.Minute
 	failureLines   = 20
@@ -39,7 +40,7 @@ func newDemo(a *app) *cobra.Command {
 		Use:   "demo",
 		Short: "Start a cluster with a controller manager, roll out an example, and stay until Ctrl-C",
 		Long: `Start a cluster with a controller manager (Orrery, unless told otherwise), apply an
-example of a Deployment with a Service, show how it rolls out, say how to go on
+example of a Deployment with a Service and a Job, show how it rolls out, say how to go on
 with kubectl, and stay until Ctrl-C.`,
 		Example: "  localcluster demo --orrery-bin=bin/orrery\n  localcluster demo --controller-manager=upstream",
 		Args:    cobra.NoArgs,
@@ -166,15 +167,16 @@ func managerTail(c *cluster.Cluster) string {
 type rollout struct {
 	wanted, created, updated, available int32
 	endpoints                           int
+	jobWanted, jobDone                  int32
 }
 
 func (r rollout) String() string {
-	return fmt.Sprintf("deployment: %d of %d pods created, %d up to date, %d available; service: %d endpoints",
-		r.created, r.wanted, r.updated, r.available, r.endpoints)
+	return fmt.Sprintf("deployment: %d of %d pods created, %d up to date, %d available; service: %d endpoints; job: %d of %d done",
+		r.created, r.wanted, r.updated, r.available, r.endpoints, r.jobDone, r.jobWanted)
 }
 
 func (r rollout) complete() bool {
-	return r.wanted > 0 && r.updated == r.wanted && r.available == r.wanted && r.endpoints == int(r.wanted)
+	return r.wanted > 0 && r.updated == r.wanted && r.available == r.wanted && r.endpoints == int(r.wanted) && r.jobDone == r.jobWanted
 }
 
 func observeRollout(ctx context.Context, client kubernetes.Interface) (rollout, error) {
@@ -187,7 +189,13 @@ func observeRollout(ctx context.Context, client kubernetes.Interface) (rollout, 
 	if err != nil {
 		return rollout{}, err
 	}
-	return rolloutOf(deployment, slices.Items), nil
+	job, err := client.BatchV1().Jobs(exampleNamespace).Get(ctx, exampleJob, metav1.GetOptions{})
+	if err != nil {
+		return rollout{}, err
+	}
+	r := rolloutOf(deployment, slices.Items)
+	r.jobWanted, r.jobDone = *job.Spec.Completions, job.Status.Succeeded
+	return r, nil
 }
 
 // rolloutOf counts. Status that is older than the spec counts for nothing, and
@@ -215,7 +223,7 @@ const nextSteps = `
 The cluster stays until Ctrl-C. In another terminal:
   export KUBECONFIG=%s
   alias kubectl=%s
-  kubectl -n demo get deployments,replicasets,pods,endpointslices
+  kubectl -n demo get deployments,replicasets,jobs,pods,endpointslices
   kubectl -n demo set image deployment/web web=registry.example/web:2.0
   kubectl -n demo rollout status deployment/web
   kubectl -n demo rollout undo deployment/web
