@@ -340,3 +340,38 @@ func TestEventsTellOfTransitionsOnly(t *testing.T) {
 		}
 	})
 }
+
+// Until the server has the kind, nothing is read or written; then all is caught up with.
+func TestItWaitsForItsKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{API: kittest.New(t), t: t}
+		l.AddTypes(v1alpha1.AddToScheme, "NodePool")
+		l.Serve(v1alpha1.NodePoolResource, false)
+		l.Create(t, newNode("a", "pool-gpu"))
+		l.Create(t, newPool("gpu", label("team", "ml")))
+		asked := 0
+		l.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Resource == v1alpha1.NodePoolResource {
+				asked++
+			}
+			return nil
+		})
+		l.run()
+		l.Pass(10 * time.Minute)
+		l.expectNode("a", "no label team")
+		if asked != 0 {
+			t.Errorf("it asked %d times for pools of a kind that is not there", asked)
+		}
+		for _, c := range l.running.Controllers {
+			if err := c.Healthy(time.Now()); err != nil {
+				t.Errorf("%s is not healthy while it waits: %v", c.Name(), err)
+			}
+		}
+		l.Expect(t)
+		l.Serve(v1alpha1.NodePoolResource, true)
+		l.Pass(kindPeriod)
+		l.rest()
+		l.expectNode("a", "label team=ml")
+		l.expectCondition("gpu", "Ready", "True AsAsked")
+	})
+}
