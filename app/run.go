@@ -15,6 +15,7 @@ import (
 	"orrery/kit"
 	"orrery/kit/client"
 	"orrery/kit/manager"
+	"orrery/kit/webhook"
 	"orrery/options"
 )
 
@@ -30,11 +31,20 @@ func Run(ctx context.Context, s *options.CMServer) error {
 	if err != nil {
 		return err
 	}
-	m, err := manager.New(config, managerOptions(ctx, s, mapper))
+	o := managerOptions(ctx, s, mapper)
+	if o.Webhook, err = webhookOptions(s); err != nil {
+		return err
+	}
+	m, err := manager.New(config, o)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
+	if hooks := m.Webhooks(); hooks != nil {
+		if err := controllers.AddWebhooks(hooks, m.Live()); err != nil {
+			return err
+		}
+	}
 	c, err := newClients(config, s.UseServiceAccountCredentials, m, mapper)
 	if err != nil {
 		return err
@@ -73,6 +83,15 @@ func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Map
 		ShutdownTimeout: cmp.Or(s.ControllerShutdownTimeout, time.Nanosecond),
 		Server:          manager.Server{Probe: "/api/v1/namespaces/kube-system", Role: "those of system:kube-controller-manager"},
 	}
+}
+
+// webhookOptions says where the webhooks are served; nil if they are not.
+func webhookOptions(s *options.CMServer) (*webhook.Options, error) {
+	if s.Webhooks.CertDir == "" {
+		return nil, nil
+	}
+	own, err := controllers.WebhookScheme()
+	return &webhook.Options{CertDir: s.Webhooks.CertDir, Host: s.Webhooks.BindAddress, Port: s.Webhooks.Port, Scheme: own}, err
 }
 
 // informerName returns the name under which informers are measured. A process has one; a second Run in the same process,

@@ -40,6 +40,9 @@ type CMServer struct {
 	Metrics *metrics.Options
 	Logs    *logsapi.LoggingConfiguration
 
+	// Webhooks of Orrery's own kinds.
+	Webhooks Webhooks
+
 	// Shared is what several controllers read.
 	Shared Shared
 	// Controllers are those of this build, in the order in which they start.
@@ -61,6 +64,7 @@ func NewCMServer() *CMServer {
 		Authorization:  serving.NewAuthorizationOptions(),
 		Metrics:        metrics.NewOptions(),
 		Logs:           logsapi.NewLoggingConfiguration(),
+		Webhooks:       Webhooks{Port: 9443},
 		Shared:         NewShared(),
 	}
 }
@@ -82,6 +86,7 @@ func (s *CMServer) Flags() cliflag.NamedFlagSets {
 	s.Generic.AddFlags(generic, s.KnownControllers(), s.DisabledByDefault())
 	s.Shared.Cloud.AddFlags(generic)
 	s.Gates.AddFlags(generic)
+	s.Webhooks.AddFlags(generic)
 	generic.StringVar(&s.ConfigFile, "config", s.ConfigFile,
 		"File with a "+configKind+" of "+configVersion+". Flags given on the command line win over it.")
 	s.SecureServing.AddFlags(fss.FlagSet("secure serving"))
@@ -170,6 +175,7 @@ func (s *CMServer) Validate(knownControllers, disabledByDefault []string) error 
 	}
 	errs = append(errs, s.LeaderMigration.Validate()...)
 	errs = append(errs, s.Gates.Validate()...)
+	errs = append(errs, s.Webhooks.Validate()...)
 	errs = append(errs, s.Shared.Validate()...)
 	errs = append(errs, s.SecureServing.Validate()...)
 	errs = append(errs, s.Authentication.Validate()...)

@@ -32,7 +32,8 @@ func TestEveryUpstreamFlagIsAccepted(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
-	own := map[string]bool{"config": true, "ignore-unknown-controllers": true, "allow-untagged-cloud": true, "node-sync-period": true}
+	own := map[string]bool{"config": true, "ignore-unknown-controllers": true, "allow-untagged-cloud": true, "node-sync-period": true,
+		"webhook-cert-dir": true, "webhook-bind-address": true, "webhook-port": true}
 	s.visitFlags(func(f *pflag.Flag) {
 		if !seen[f.Name] && !own[f.Name] {
 			t.Errorf("--%s is neither upstream's nor one of ours", f.Name)

@@ -31,7 +31,7 @@ func TestValidateReportsEveryProblemAtOnce(t *testing.T) {
 		"--concurrent-serviceaccount-token-syncs=0", "--secure-port=70000", "--tls-cert-file=a.crt",
 		"--authentication-token-webhook-cache-ttl=-1s", "--authorization-webhook-cache-authorized-ttl=-1s",
 		"--concurrent-deployment-syncs=0", "--service-cluster-ip-range=10.0.0.0/8,11.0.0.0/8",
-		"--show-hidden-metrics-for-version=x", "--logging-format=xml", "--log-flush-frequency=0", "--log-text-split-stream",
+		"--webhook-port=0", "--show-hidden-metrics-for-version=x", "--logging-format=xml", "--log-flush-frequency=0", "--log-text-split-stream",
 	)
 	checkLines(t, text(validate(s)), [][]string{
 		{"--kube-api-burst", "at least 1", "got 0"},
@@ -48,6 +48,7 @@ func TestValidateReportsEveryProblemAtOnce(t *testing.T) {
 		{"--feature-gates", `"PodDeletionCost"`},
 		{"--emulated-version", "from 1.34 to 1.37", `"1.38"`},
 		{"--min-compatibility-version", "from 1.34 to 1.37", `"1.30"`},
+		{"--webhook-port", "1 to 65535", "got 0"},
 		{"--cloud-provider", `"aws"`, "external"},
 		{"--cidr-allocator-type", "RangeAllocator", `"CloudAllocator"`},
 		{"--cluster-cidr", "10.244.0.0/16", `"10.0.0.0/33"`},

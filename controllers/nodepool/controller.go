@@ -8,9 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"orrery/api/nodes/v1alpha1"
+	"orrery/controllers/internal/slim"
 	"orrery/kit"
+	"orrery/kit/cache"
 )
 
 // Name of the controller.
@@ -92,6 +95,12 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// Slimming returns what the cache of a process with nothing but this controller may leave out.
+func Slimming() map[schema.GroupVersionKind]cache.Slimming {
+	node := corev1.SchemeGroupVersion.WithKind("Node")
+	return map[schema.GroupVersionKind]cache.Slimming{node: slim.Kinds()[node]}
 }
 
 // kindPeriod is how often a look is taken at whether the kind has come or gone.
