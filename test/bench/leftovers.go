@@ -47,6 +47,10 @@ func listers(c kubernetes.Interface) map[string]lister {
 			l, err := c.AppsV1().StatefulSets("").List(ctx, all)
 			return count(l.Items, wanted, func(i int) string { return l.Items[i].Namespace }), err
 		},
+		"daemonsets": func(ctx context.Context, wanted func(string) bool) (int, error) {
+			l, err := c.AppsV1().DaemonSets("").List(ctx, all)
+			return count(l.Items, wanted, func(i int) string { return l.Items[i].Namespace }), err
+		},
 		"controllerrevisions": func(ctx context.Context, wanted func(string) bool) (int, error) {
 			l, err := c.AppsV1().ControllerRevisions("").List(ctx, all)
 			return count(l.Items, wanted, func(i int) string { return l.Items[i].Namespace }), err

@@ -18,13 +18,14 @@ import (
 var raised = []string{"--kube-api-qps=5000", "--kube-api-burst=10000"}
 
 // allPhases are all that can be measured, in order.
-const allPhases = "create,roll,zero,up,delete,job,job-delete,sts-create,sts-roll,sts-zero,sts-delete,pending,many,idle"
+const allPhases = "create,roll,zero,up,delete,job,job-delete,sts-create,sts-roll,sts-zero,sts-delete,ds-create,ds-roll,ds-delete,pending,many,idle"
 
 type settings struct {
 	orrery   string
 	sizes    []size
 	jobs     size
 	sets     size
+	daemons  size
 	phases   []string
 	throttle string
 	nodes    int
@@ -81,12 +82,13 @@ func run(ctx context.Context) error {
 
 func parse(args []string) (settings, error) {
 	var s settings
-	var sizes, phases, jobs, sets string
+	var sizes, phases, jobs, sets, daemons string
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&s.orrery, "orrery", "../../bin/orrery", "the binary to measure")
 	fs.StringVar(&sizes, "sizes", "10x50,20x50,80x50", "Deployments x replicas, each Deployment with a Service, all in one namespace")
 	fs.StringVar(&jobs, "jobs", "20x200", "Jobs x completions")
 	fs.StringVar(&sets, "sets", "10x50", "StatefulSets x replicas")
+	fs.StringVar(&daemons, "daemons", "5x100", "DaemonSets x nodes; what the other phases have fewer of is added for these")
 	fs.StringVar(&phases, "phases", allPhases, "what to measure")
 	fs.StringVar(&s.throttle, "upstream", "raised", "upstream's client limits: raised (--kube-api-qps=5000) or default")
 	fs.IntVar(&s.nodes, "nodes", 10, "fake nodes")
@@ -110,11 +112,14 @@ func parse(args []string) (settings, error) {
 	for _, f := range []struct {
 		name, text string
 		to         *size
-	}{{"jobs", jobs, &s.jobs}, {"sets", sets, &s.sets}} {
+	}{{"jobs", jobs, &s.jobs}, {"sets", sets, &s.sets}, {"daemons", daemons, &s.daemons}} {
 		var err error
 		if *f.to, err = sizeOf(f.name, f.text); err != nil {
 			return s, err
 		}
+	}
+	if s.daemons.each < s.nodes {
+		return s, fmt.Errorf("-daemons must be on all nodes, of which there are %d, got %s", s.nodes, s.daemons)
 	}
 	s.phases = strings.Split(phases, ",")
 	path, err := filepath.Abs(s.orrery)

@@ -63,7 +63,8 @@ func measure(ctx context.Context, c *cluster.Cluster, s settings, kind cluster.M
 			return nil, fmt.Errorf("%s: %w", one, err)
 		}
 	}
-	for _, more := range []func(context.Context) error{b.jobs, b.statefulSets, b.bare} {
+	daemonSets := func(ctx context.Context) error { return b.daemonSets(ctx, c) }
+	for _, more := range []func(context.Context) error{b.jobs, b.statefulSets, daemonSets, b.bare} {
 		if err := b.with(ctx, c, func() error { return more(ctx) }); err != nil {
 			return nil, err
 		}
