@@ -3,6 +3,7 @@ package daemonset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,13 +18,14 @@ import (
 
 // pass is what one reconcile knows of its DaemonSet.
 type pass struct {
-	set     *appsv1.DaemonSet // from the cache: read-only
-	where   *placement
-	nodes   []*corev1.Node
-	pods    []*corev1.Pod                // claimed
-	old     []*appsv1.ControllerRevision // of earlier templates, sorted
-	present edition
-	last    *view // of these pods; nil before the first
+	set      *appsv1.DaemonSet // from the cache: read-only
+	selector labels.Selector
+	where    *placement
+	nodes    []*corev1.Node
+	pods     []*corev1.Pod                // claimed
+	old      []*appsv1.ControllerRevision // of earlier templates, sorted
+	present  edition
+	last     *view // of these pods; nil before the first
 }
 
 // observe collects what there is of a DaemonSet, taking what it wants and nobody has. It returns nil if that has to be
@@ -33,7 +35,7 @@ func (r *reconciler) observe(ctx context.Context, set *appsv1.DaemonSet) (*pass,
 	if err != nil {
 		return nil, kit.Terminal(fmt.Errorf("read selector of %s: %w", klog.KObj(set), err))
 	}
-	p := &pass{set: set, where: r.placements.of(set), nodes: r.nodes.List("")}
+	p := &pass{set: set, selector: selector, where: r.placements.of(set), nodes: r.nodes.List("")}
 	recheck := claim.Live(r.live, set)
 	revisions, err := r.history.Claim(ctx, set, selector, recheck)
 	if err != nil {
@@ -74,10 +76,12 @@ func (p *pass) view(now time.Time) *view {
 	return p.last
 }
 
-// refresh reads the pods again. Of those that were claimed, the cache may show neither that they have a new owner nor
-// that they are gone; of the others it shows what there is.
+// refresh reads the pods again. The cache may not show yet that some have been adopted, and others released, in this
+// pass.
 func (r *reconciler) refresh(p *pass) {
-	pods := r.pods.By(r.byOwner, string(p.set.UID))
+	pods := slices.DeleteFunc(r.pods.By(r.byOwner, string(p.set.UID)), func(pod *corev1.Pod) bool {
+		return !p.selector.Matches(labels.Set(pod.Labels))
+	})
 	for _, pod := range p.pods {
 		if controllerOf(pod) == "" {
 			if now, ok := r.pods.Get(kit.KeyOf(pod)); ok && now.UID == pod.UID && controllerOf(now) == "" {

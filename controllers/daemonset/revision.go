@@ -24,7 +24,7 @@ func (r *reconciler) identify(ctx context.Context, p *pass, revisions []*appsv1.
 			return false, err
 		}
 	}
-	want := history.Want(p.set, &p.set.Spec.Template)
+	want := history.WantWhole(p.set, &p.set.Spec.Template)
 	current, err := r.history.Find(want, revisions)
 	if err != nil {
 		return false, fmt.Errorf("compare revisions of %s: %w", klog.KObj(p.set), err)

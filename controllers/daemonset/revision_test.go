@@ -203,6 +203,36 @@ func TestAPodThatNoLongerMatchesIsReleasedAndReplaced(t *testing.T) {
 	})
 }
 
+// The cache shows the release late, and all old pods may go at once.
+func TestAReleasedPodIsNotTakenForAnOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, append(newNodes(2), newSet("web", rolling("100%", "")))...)
+		first := api.Run(t, Descriptor())
+		api.Settle()
+		kubelets(t, api)
+		api.Settle()
+		first.Stop()
+		old := podOn(t, api, "n01")
+		changePod(t, api, old, func(p *corev1.Pod) { p.Labels["app"] = "other" })
+		change(t, api, "web", image("img:2"))
+		api.Pass(time.Second)
+		api.DelayWatch(podKind, 5*time.Second)
+		api.Run(t, Descriptor())
+		api.Pass(time.Minute)
+		if api.Get(t, old); len(old.OwnerReferences) != 0 || old.DeletionTimestamp != nil {
+			t.Errorf("the pod is owned by %v, deleted at %v", old.OwnerReferences, old.DeletionTimestamp)
+		}
+		api.DelayWatch(podKind, 0)
+		for range 3 {
+			kubelets(t, api)
+			api.Settle()
+		}
+		if got := byNode(t, api); got != "n00: img:2, n01: img:1 img:2" {
+			t.Errorf("pods on %s", got)
+		}
+	})
+}
+
 func TestALaterNamesakeTakesOverWhatWasOrphaned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, append(newNodes(2), newSet("web"))...)

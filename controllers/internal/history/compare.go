@@ -14,19 +14,25 @@ import (
 type Wanted struct {
 	owner    metav1.Object
 	template *corev1.PodTemplateSpec
+	encode   func(*corev1.PodTemplateSpec) ([]byte, error)
 	data     []byte
 }
 
 // Want returns what an owner's revisions are compared with. The owner is the object as the cache has it, with the
 // template in it.
 func Want(owner metav1.Object, template *corev1.PodTemplateSpec) *Wanted {
-	return &Wanted{owner: owner, template: template}
+	return &Wanted{owner: owner, template: template, encode: Encode}
+}
+
+// WantWhole is Want for owners in the data of whose revisions whole numbers keep all their digits, as DaemonSets.
+func WantWhole(owner metav1.Object, template *corev1.PodTemplateSpec) *Wanted {
+	return &Wanted{owner: owner, template: template, encode: encodeWhole}
 }
 
 // Data returns the data of a revision of the template. It is worked out when it is asked for first.
 func (w *Wanted) Data() ([]byte, error) {
 	if w.data == nil {
-		data, err := Encode(w.template)
+		data, err := w.encode(w.template)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/klog/v2"
 )
@@ -15,12 +16,21 @@ import (
 // depths and all numbers are read as floating-point ones before they are written, which is how others have come to it:
 // the bytes are hashed and compared.
 func Encode(template *corev1.PodTemplateSpec) ([]byte, error) {
+	return patchOf(template, json.Unmarshal)
+}
+
+// encodeWhole is Encode with whole numbers read as such: those beyond 2^53 keep all their digits.
+func encodeWhole(template *corev1.PodTemplateSpec) ([]byte, error) {
+	return patchOf(template, utiljson.Unmarshal)
+}
+
+func patchOf(template *corev1.PodTemplateSpec, read func([]byte, any) error) ([]byte, error) {
 	data, err := json.Marshal(template)
 	if err != nil {
 		return nil, fmt.Errorf("encode a template: %w", err)
 	}
 	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
+	if err := read(data, &fields); err != nil {
 		return nil, fmt.Errorf("read an encoded template: %w", err)
 	}
 	fields["$patch"] = "replace"

@@ -57,6 +57,25 @@ func TestDataIsAPatchWithSortedKeys(t *testing.T) {
 	}
 }
 
+// kube-controller-manager writes the numbers of a StatefulSet's template as floating-point ones, and those of a
+// DaemonSet's as they are.
+func TestBigNumbersAreWrittenAsOthersDo(t *testing.T) {
+	template := readTemplate(t, "plain")
+	template.Spec.TerminationGracePeriodSeconds = new(int64(1<<53 + 1))
+	for want, w := range map[string]*Wanted{
+		`"terminationGracePeriodSeconds":9007199254740992,`: Want(owner("web"), template),
+		`"terminationGracePeriodSeconds":9007199254740993,`: WantWhole(owner("web"), template),
+	} {
+		data, err := w.Data()
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("data %s (%v), want %s", data, err, want)
+		}
+		if same, err := new(Comparer).Same(w, stored("r", 1, string(data))); err != nil || !same {
+			t.Errorf("its own revision is the same: %v (%v)", same, err)
+		}
+	}
+}
+
 func TestARevisionRestoresItsTemplate(t *testing.T) {
 	for _, name := range []string{"plain", "rich", "rich-undefaulted"} {
 		template := readTemplate(t, name)

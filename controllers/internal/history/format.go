@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"orrery/controllers/internal/podctl"
 )
@@ -18,7 +20,7 @@ import (
 // HashLabel holds the hash of a StatefulSet's revision. The pods' label is another one and holds the revision's name.
 const HashLabel = "controller.kubernetes.io/hash"
 
-// longestOwner is how much of an owner's name goes into that of a revision.
+// longestOwner is how much of a StatefulSet's name goes into that of a revision.
 const longestOwner = 223
 
 // Format is what the revisions of one kind of owner look like, where kinds differ.
@@ -30,6 +32,8 @@ type Format struct {
 
 	// hash makes the variable part of a revision's name.
 	hash func(template *corev1.PodTemplateSpec, data []byte, collisions *int32) string
+	// longestOwner is how much of the owner's name goes into that of a revision; 0 is as much as there is room for.
+	longestOwner int
 	// releases tells whether revisions that the owner's selector no longer matches are let go.
 	releases bool
 	// keepsUsedWithin tells whether revisions in use count against the history limit.
@@ -38,7 +42,7 @@ type Format struct {
 
 // StatefulSets is the format of StatefulSets' revisions. The hash is that of the data.
 func StatefulSets() Format {
-	return Format{Owner: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), HashLabel: HashLabel, hash: dataHash}
+	return Format{Owner: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), HashLabel: HashLabel, hash: dataHash, longestOwner: longestOwner}
 }
 
 // DaemonSets is the format of DaemonSets' revisions. The hash is the one by which Deployments name ReplicaSets, and is
@@ -64,7 +68,7 @@ func (f Format) New(owner metav1.Object, template *corev1.PodTemplateSpec, data 
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       owner.GetNamespace(),
-			Name:            nameOf(owner, hash),
+			Name:            f.nameOf(owner, hash),
 			Labels:          labels,
 			Annotations:     maps.Clone(owner.GetAnnotations()),
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, f.Owner)},
@@ -78,13 +82,23 @@ func (f Format) New(owner metav1.Object, template *corev1.PodTemplateSpec, data 
 // how others leave them.
 func (f Format) renamed(revision *appsv1.ControllerRevision, owner metav1.Object, template *corev1.PodTemplateSpec, collisions int32) *appsv1.ControllerRevision {
 	next := *revision
-	next.Name = nameOf(owner, f.hash(template, revision.Data.Raw, &collisions))
+	next.Name = f.nameOf(owner, f.hash(template, revision.Data.Raw, &collisions))
 	return &next
 }
 
-func nameOf(owner metav1.Object, hash string) string {
-	name := owner.GetName()
-	return name[:min(len(name), longestOwner)] + "-" + hash
+// nameOf returns the name of a revision. A cut behind a dot would leave a name that the server refuses.
+func (f Format) nameOf(owner metav1.Object, hash string) string {
+	name, room := owner.GetName(), validation.DNS1123SubdomainMaxLength-len("-")-len(hash)
+	if f.longestOwner > 0 {
+		room = f.longestOwner
+	}
+	if len(name) > room {
+		name = name[:room]
+		if f.longestOwner == 0 {
+			name = strings.TrimRight(name, ".")
+		}
+	}
+	return name + "-" + hash
 }
 
 // dataHash is FNV-1 (32 bit) over the data and, if there is a number of collisions, its decimal digits; in decimal, in

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/controllers/internal/podctl"
 )
 
 func owner(name string) *metav1.ObjectMeta {
@@ -69,6 +71,23 @@ func TestALongOwnersNameIsCut(t *testing.T) {
 	r := StatefulSets().New(owner(strings.Repeat("a", 253)), &corev1.PodTemplateSpec{}, nil, 1, nil)
 	if !strings.HasPrefix(r.Name, strings.Repeat("a", 223)+"-") || len(r.Name) > 253 {
 		t.Errorf("name %s", r.Name)
+	}
+}
+
+// Others refuse to cut, and never roll a DaemonSet out whose name leaves no room.
+func TestALongNameOfADaemonSetIsCutOnlyIfItHasTo(t *testing.T) {
+	template := &corev1.PodTemplateSpec{}
+	hash := podctl.TemplateHash(template, nil)
+	room := 253 - len("-") - len(hash)
+	for name, want := range map[string]string{
+		strings.Repeat("a", 230):                   strings.Repeat("a", 230),
+		strings.Repeat("a", room):                  strings.Repeat("a", room),
+		strings.Repeat("a", 253):                   strings.Repeat("a", room),
+		strings.Repeat("a", room-1) + ".b" + "bbb": strings.Repeat("a", room-1),
+	} {
+		if r := DaemonSets().New(owner(name), template, nil, 1, nil); r.Name != want+"-"+hash {
+			t.Errorf("name of %d characters for one of %d: %s", len(r.Name), len(name), r.Name)
+		}
 	}
 }
 
