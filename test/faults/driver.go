@@ -188,7 +188,8 @@ func (d *driver) manyJobs(context.Context) error {
 	return nil
 }
 
-// decidePods lets some of the pods of Jobs fail that have not started yet.
+// decidePods lets some of the pods of Jobs fail that have not started yet. The version makes sure of that: a pod that has
+// succeeded must not fail after all.
 func (d *driver) decidePods(ctx context.Context) error {
 	pods, err := d.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=work", FieldSelector: "status.phase=Pending"})
 	if err != nil {
@@ -202,8 +203,8 @@ func (d *driver) decidePods(ctx context.Context) error {
 		if d.rand.IntN(6) > 0 {
 			continue
 		}
-		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"1"}}}`, p.UID, exitCode)
-		if _, err := d.api.CoreV1().Pods(namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:"1"}}}`, p.ResourceVersion, exitCode)
+		if _, err := d.api.CoreV1().Pods(namespace).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
