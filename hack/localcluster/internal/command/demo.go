@@ -40,7 +40,7 @@ func newDemo(a *app) *cobra.Command {
 		Use:   "demo",
 		Short: "Start a cluster with a controller manager, roll out an example, and stay until Ctrl-C",
 		Long: `Start a cluster with a controller manager (Orrery, unless told otherwise), apply an
-example of a Deployment with a Service and a Job, show how it rolls out, say how to go on
+example of a Deployment with a Service, a Job and a CronJob, show how it rolls out, say how to go on
 with kubectl, and stay until Ctrl-C.`,
 		Example: "  localcluster demo --orrery-bin=bin/orrery\n  localcluster demo --controller-manager=upstream",
 		Args:    cobra.NoArgs,
@@ -223,7 +223,7 @@ const nextSteps = `
 The cluster stays until Ctrl-C. In another terminal:
   export KUBECONFIG=%s
   alias kubectl=%s
-  kubectl -n demo get deployments,replicasets,jobs,pods,endpointslices
+  kubectl -n demo get deployments,replicasets,cronjobs,jobs,pods,endpointslices
   kubectl -n demo set image deployment/web web=registry.example/web:2.0
   kubectl -n demo rollout status deployment/web
   kubectl -n demo rollout undo deployment/web
