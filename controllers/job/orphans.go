@@ -41,7 +41,7 @@ func (r *reconciler) strayed(old, pod *corev1.Pod) []stray {
 	return []stray{{pod: kit.KeyOf(pod)}}
 }
 
-// leaving returns the Job once it is over or gone.
+// leaving returns a Job that is over.
 func leaving(_, job *batchv1.Job) []stray {
 	if job == nil || !finished(job) {
 		return nil

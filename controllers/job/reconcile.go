@@ -19,7 +19,7 @@ import (
 
 const (
 	// podPeriod gathers the changes of pods that come close together.
-	podPeriod = 30 * time.Millisecond
+	podPeriod = 100 * time.Millisecond
 	// replacePeriod is how often a Job's pods are replaced at most.
 	replacePeriod = 250 * time.Millisecond
 	// statusPeriod is how often a status is written at most that brings nothing but new numbers.

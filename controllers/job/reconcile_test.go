@@ -29,11 +29,11 @@ func TestOnePodRunsToCompletion(t *testing.T) {
 		}
 		api.Pass(5 * time.Second)
 		changePod(t, api, all[0], runs)
-		api.Pass(100 * time.Millisecond)
+		api.Pass(150 * time.Millisecond)
 		expect(t, api, "j", "active 1 ready 1 terminating 0 succeeded 0 failed 0")
 		api.Pass(5 * time.Second)
 		changePod(t, api, all[0], exits(0))
-		api.Pass(100 * time.Millisecond) // nor before the end
+		api.Pass(150 * time.Millisecond) // nor before the end
 		expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 1 failed 0"+isComplete)
 		if len(trackedPods(t, api)) != 0 {
 			t.Error("the pod still has the finalizer")
