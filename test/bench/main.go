@@ -32,6 +32,7 @@ type settings struct {
 	pending  int
 	rounds   int
 	same     bool
+	profiles string
 	out      string
 }
 
@@ -95,6 +96,7 @@ func parse(args []string) (settings, error) {
 	fs.IntVar(&s.pending, "pending", 3000, "pods of the ReplicaSet that nothing schedules")
 	fs.IntVar(&s.rounds, "rounds", 1, "repetitions; the order of the two alternates")
 	fs.BoolVar(&s.same, "same-controllers", false, "run upstream with only the controllers that Orrery has")
+	fs.StringVar(&s.profiles, "profiles", "", "folder for CPU profiles of both managers, of the first seconds of each phase; taking them costs CPU too")
 	fs.StringVar(&s.out, "out", "", "file for the results as JSON")
 	if err := fs.Parse(args); err != nil {
 		return s, err

@@ -94,6 +94,7 @@ func (b *bench) phase(ctx context.Context, name, size string, pods int, do func(
 	if err != nil {
 		return err
 	}
+	profile := b.profile(ctx, name)
 	begin := time.Now()
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -113,6 +114,9 @@ func (b *bench) phase(ctx context.Context, name, size string, pods int, do func(
 		}
 	}
 	wall := time.Since(begin)
+	if err := profile(); err != nil {
+		return fmt.Errorf("%s: profile: %w", name, err)
+	}
 	time.Sleep(500 * time.Millisecond) // what it still does for the phase belongs to the phase
 	after, err := b.manager.sample(ctx)
 	if err != nil {
