@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/component-base/featuregate"
 	compmetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -179,6 +180,10 @@ func (m *Manager) AddDescriptor(d kit.Descriptor) error {
 // build builds the controllers of all descriptors, and has those wait whose kinds are not there.
 func (m *Manager) build(ctx context.Context) error {
 	for _, d := range m.descriptors {
+		if off := slices.IndexFunc(d.FeatureGates, func(f featuregate.Feature) bool { return !m.o.Gates.Enabled(f) }); off >= 0 {
+			m.o.Log.Info("Controller is disabled", "controller", d.Name, "featureGate", d.FeatureGates[off])
+			continue
+		}
 		if missing := MissingKinds(m.discovery, d.Kinds); len(missing) > 0 {
 			late := Func(d.Name, func(ctx context.Context) error {
 				return WaitForKinds(ctx, m.o.Log, m.discovery, d, func() error { return m.buildOne(d) })

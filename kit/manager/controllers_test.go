@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/component-base/featuregate"
 
 	"orrery/kit"
 	"orrery/kit/cache"
@@ -238,8 +239,14 @@ func TestADescriptorIsCheckedBeforeTheStart(t *testing.T) {
 			}
 		}
 		failing := kit.Descriptor{Name: "failing", Init: func(kit.ControllerContext) (bool, error) { return false, errors.New("no such file") }}
+		gated := labeller()
+		gated.Name, gated.FeatureGates = "gated", []featuregate.Feature{"Gadgets"}
+		gated.Init = func(kit.ControllerContext) (bool, error) {
+			t.Error("built although its feature gate is off")
+			return false, nil
+		}
 		skipped := kit.Descriptor{Name: "skipped", Init: func(kit.ControllerContext) (bool, error) { return false, nil }}
-		if err := errors.Join(m.AddDescriptor(skipped), m.AddDescriptor(failing)); err != nil {
+		if err := errors.Join(m.AddDescriptor(gated), m.AddDescriptor(skipped), m.AddDescriptor(failing)); err != nil {
 			t.Fatal(err)
 		}
 		p := start(t, api, m)

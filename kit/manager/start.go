@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"orrery/kit/leader"
 )
 
@@ -41,7 +43,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		return fmt.Errorf("manager %s: started twice", m.o.Name)
 	}
 	defer m.Close()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, m.o.Log))
 	defer cancel()
 	defer context.AfterFunc(m.failure, cancel)()
 
