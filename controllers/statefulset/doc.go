@@ -2,8 +2,9 @@
 // order of its own.
 //
 // Owns: pods, ControllerRevisions; through owner references also the claims that the retention policy gives away.
-// Watches: StatefulSets, pods, claims (their end), revisions. Writes: creates, adopts, releases, repairs and deletes
-// pods; creates claims and sets their owners; creates, adopts, renumbers and deletes revisions; StatefulSet status.
+// Watches: StatefulSets, pods, and claims for their end; revisions and namespaces are only looked up. Writes: creates,
+// adopts, releases, repairs and deletes pods; creates claims and sets their owners; creates, adopts, renumbers and deletes
+// revisions; StatefulSet status.
 //
 // A reconcile observes a set (observe.go), decides all that is to be done at once (plan.go, rollout.go, retention.go:
 // pure functions) and does it in order (apply.go). Ordered sets wait at the first pod that is not yet what it should

@@ -220,7 +220,7 @@ func seeds(t *testing.T, n uint64) uint64 {
 
 // Whatever is killed when: no two pods of a name ever run at once, and in the end all is as it should be.
 func TestAtMostOnePodRunsPerOrdinal(t *testing.T) {
-	for seed := range seeds(t, 12) {
+	for seed := range seeds(t, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStorm(t, seed, false,
@@ -240,7 +240,7 @@ func TestAtMostOnePodRunsPerOrdinal(t *testing.T) {
 // An ordered set never has more than one pod on the way when it is scaled, up and down, and never more than may be
 // unavailable when it is updated, to and fro, however often the controller is restarted.
 func TestAnOrderedSetMovesWithinItsBounds(t *testing.T) {
-	for seed := range seeds(t, 12) {
+	for seed := range seeds(t, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				limit := 1 + int(seed%2)
