@@ -219,3 +219,24 @@ func TestALaggingCacheStartsNothingTwice(t *testing.T) {
 		}
 	})
 }
+
+// TestACacheThatIsBehindStartsNothing has another process run the slot, and its Job go, while the cache shows neither.
+func TestACacheThatIsBehindStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newCronJob("c", "*/10 * * * *"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		slot := time.Now().Truncate(10 * time.Minute).Add(10 * time.Minute)
+		api.FreezeWatch(ownerKind, true)
+		cj := read(t, api, "c")
+		cj.Status.LastScheduleTime = &metav1.Time{Time: slot}
+		api.Update(t, cj)
+		api.Pass(11 * time.Minute)
+		api.Expect(t)
+		api.FreezeWatch(ownerKind, false)
+		api.Pass(5 * time.Minute)
+		api.Expect(t)
+		api.Pass(5 * time.Minute)
+		api.Expect(t, started(slot.Add(10*time.Minute))...)
+	})
+}

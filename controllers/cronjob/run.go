@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/kit"
+	"orrery/kit/client"
 )
 
 // run starts the Job that is due and says when to look again. A CronJob with a schedule or a zone that cannot be used
@@ -95,12 +96,28 @@ func (r *reconciler) handle(ctx context.Context, v *view, slot time.Time, zone *
 	case blocked:
 		r.normal(v, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
 	case start:
+		if err := r.confirm(ctx, v); err != nil {
+			return client.IgnoreNotFound(err)
+		}
 		if v.cj.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent {
 			if err := r.clear(ctx, v); err != nil {
 				return err
 			}
 		}
 		return r.start(ctx, v, slot, zone)
+	}
+	return nil
+}
+
+// confirm makes sure that the CronJob is as it was decided on. A start cannot be undone, and by a cache that is behind a
+// slot may seem to be due that another process has run, and whose Job is gone.
+func (r *reconciler) confirm(ctx context.Context, v *view) error {
+	live, err := r.api.liveCronJob(ctx, kit.KeyOf(v.cj))
+	if err != nil {
+		return fmt.Errorf("read CronJob: %w", err)
+	}
+	if live.UID != v.cj.UID || live.ResourceVersion != v.cj.ResourceVersion {
+		return apierrors.NewConflict(batchv1.Resource("cronjobs"), v.cj.Name, errors.New("the cache is behind"))
 	}
 	return nil
 }
