@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -23,9 +24,25 @@ func LoadConfig(kubeconfig string) (*rest.Config, error) {
 }
 
 // SignalContext returns a context that ends with the first SIGTERM or SIGINT. The second ends the process in the
-// system's own way.
+// system's own way, from before anyone sees that the context has ended.
 func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		defer cancel()
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		select {
+		case again := <-signals: // came while nobody had looked at the first
+			if p, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = p.Signal(again)
+			}
+		default:
+		}
+	}()
+	return ctx, cancel
 }
