@@ -446,3 +446,26 @@ func TestAJobIsOverOnceNothingIsLeft(t *testing.T) {
 		}
 	}
 }
+
+func TestALookAtABigJobCostsNoMoreThanItsActivePods(t *testing.T) {
+	var active []*corev1.Pod
+	for i := range 50 {
+		active = append(active, podWith(fmt.Sprint(i), at(50+i), runs))
+	}
+	cost := func(completions int32, done string) float64 {
+		job := newJob("j", of(60, completions), withIndexes, func(j *batchv1.Job) { j.Status.CompletedIndexes = done })
+		return testing.AllocsPerRun(10, func() {
+			v := survey(job, active, now)
+			e := endingOf(v)
+			c := change{created: len(planOf(v, e, history{}).create)}
+			s, _ := statusOf(v, e, c, true)
+			if take(v, e, c, &s).more || s.Active != 60 {
+				t.Errorf("active %d", s.Active)
+			}
+		})
+	}
+	small, big := cost(200, "0-40"), cost(1000000, "0-40,100-900000")
+	if big > 1.2*small {
+		t.Errorf("%v allocations for a Job of 200 completions, %v for one of a million", small, big)
+	}
+}
