@@ -24,6 +24,14 @@ type stray struct {
 	job types.UID
 }
 
+// String names it in the log.
+func (s stray) String() string {
+	if s.job != "" {
+		return "pods of job " + string(s.job)
+	}
+	return s.pod.String()
+}
+
 // strayed returns the pod if its Job will not free it: it has none, or is being deleted while its Job is over or gone.
 // A pod that was counted and is no longer of its Job's making is one too.
 func (r *reconciler) strayed(old, pod *corev1.Pod) []stray {

@@ -31,6 +31,7 @@ type world struct {
 
 	mu     sync.Mutex         // guards the fields below
 	left   int                // writes until the controller is killed; negative: it lives
+	loses  bool               // the answer to the last of them
 	dead   bool               // it is killed, and its calls reach nobody
 	counts map[types.UID]fate // of pods that have been freed; unfinished is surplus
 	kills  int
@@ -51,7 +52,7 @@ func newWorld(t *testing.T, seed uint64, job *batchv1.Job) *world {
 // be lost.
 func (w *world) begin(writes int) {
 	w.mu.Lock()
-	w.left, w.dead = writes, false
+	w.left, w.loses, w.dead = writes, w.rand.IntN(2) == 0, false
 	w.mu.Unlock()
 	w.running = w.api.Run(w.t, Descriptor())
 }
@@ -87,7 +88,7 @@ func (w *world) call(r *kittest.Request) *kittest.Reaction {
 	lost := false
 	if w.left > 0 {
 		w.left--
-		lost = w.left == 0 && w.rand.IntN(2) == 0
+		lost = w.left == 0 && w.loses
 	}
 	w.mu.Unlock()
 	if r.Verb == "patch" && r.Resource.Resource == "pods" {
