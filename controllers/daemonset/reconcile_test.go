@@ -265,7 +265,7 @@ func TestAPodIsAvailableAtTheSecond(t *testing.T) {
 		api.Settle()
 		wantStatus(t, api, "web", counts{desired: 2, current: 2, ready: 2, updated: 2, unavailable: 2})
 		api.TakeWrites()
-		api.Pass(ready.Add(30*time.Second - 50*time.Millisecond).Sub(time.Now()))
+		api.Pass(time.Until(ready.Add(30*time.Second - 50*time.Millisecond)))
 		api.Expect(t)
 		api.Pass(100 * time.Millisecond)
 		wantStatus(t, api, "web", counts{desired: 2, current: 2, ready: 2, updated: 2, available: 2})

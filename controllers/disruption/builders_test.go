@@ -12,10 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"orrery/kit"
 	"orrery/kit/client"
 	"orrery/kit/kittest"
 )
@@ -185,7 +183,3 @@ func messages(api *kittest.API, reason string) []string {
 	}
 	return out
 }
-
-func uid(s string) types.UID { return types.UID(s) }
-
-func key(name string) kit.Key { return kit.Key{Namespace: ns, Name: name} }
