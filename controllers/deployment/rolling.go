@@ -40,9 +40,9 @@ func shrink(b bounds, available int32, old []*appsv1.ReplicaSet) []resize {
 	}
 	to := make([]int32, len(old))
 	for i, rs := range old {
-		idle := min(size(rs)-reliable(rs), excess)
-		to[i] = size(rs) - idle
-		excess -= idle
+		cut := min(idle(rs), excess)
+		to[i] = size(rs) - cut
+		excess -= cut
 	}
 	spare := max(0, sum(old, reliable)+available-b.floor())
 	for i := range old {

@@ -20,6 +20,12 @@ func set(name string, size, available int32) *appsv1.ReplicaSet {
 	}
 }
 
+// unseen makes the status of a ReplicaSet one from before its size was changed.
+func unseen(rs *appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	rs.Generation = rs.Status.ObservedGeneration + 1
+	return rs
+}
+
 // show writes a plan as "a>3 b>0".
 func show(plan []resize) string {
 	var out []string
@@ -56,6 +62,9 @@ func TestPlanRolling(t *testing.T) {
 		{"the oldest gives way first", bounds{10, 3, 2}, set("n", 6, 6), []*appsv1.ReplicaSet{set("a", 3, 3), set("b", 4, 4)}, "a>0 b>2"},
 		{"pods about to go do not count", bounds{10, 3, 2}, set("n", 5, 0), []*appsv1.ReplicaSet{set("a", 8, 10)}, ""},
 		{"nor bring any back", bounds{10, 0, 2}, set("n", 0, 0), []*appsv1.ReplicaSet{set("a", 5, 10), set("b", 5, 0)}, "b>3"},
+		{"a template that comes back was smaller in between", bounds{10, 3, 2}, unseen(set("n", 8, 8)), []*appsv1.ReplicaSet{set("a", 5, 5)}, ""},
+		{"old pods of unknown state do not go", bounds{10, 3, 2}, set("n", 8, 8), []*appsv1.ReplicaSet{unseen(set("a", 4, 0))}, "n>9"},
+		{"and spare no others", bounds{10, 3, 2}, set("n", 2, 2), []*appsv1.ReplicaSet{unseen(set("a", 5, 5)), set("b", 6, 6)}, ""},
 		{"scaled to nothing", bounds{0, 0, 0}, set("n", 2, 2), []*appsv1.ReplicaSet{set("a", 3, 3)}, "n>0 a>0"},
 	} {
 		if got := show(planRolling(c.b, c.current, c.old)); got != c.want {

@@ -39,13 +39,22 @@ func size(rs *appsv1.ReplicaSet) int32 {
 	return count(rs.Spec.Replicas)
 }
 
-// reliable is the number of available pods that a ReplicaSet will keep. Its status may count pods that its size no
-// longer covers and that are about to go.
+// reliable is the number of available pods that a ReplicaSet will keep, as far as that is known. Its status may count
+// pods that its size no longer covers and that are about to go. A status from before its size was last changed says
+// nothing: the size may have been smaller in between, as when a template comes back, and the pods are gone.
 func reliable(rs *appsv1.ReplicaSet) int32 {
-	if rs == nil {
+	if rs == nil || rs.Status.ObservedGeneration < rs.Generation {
 		return 0
 	}
 	return min(rs.Status.AvailableReplicas, size(rs))
+}
+
+// idle is the number of pods that a ReplicaSet is asked for and that are known not to be available.
+func idle(rs *appsv1.ReplicaSet) int32 {
+	if rs.Status.ObservedGeneration < rs.Generation {
+		return 0
+	}
+	return size(rs) - reliable(rs)
 }
 
 // sum adds up one number of each ReplicaSet.
