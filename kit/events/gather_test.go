@@ -123,6 +123,7 @@ func TestARepetitionMayGoWithItsNamespace(t *testing.T) {
 			log := &sinkLog{patched: []error{apierrors.NewNotFound(events, "a")}, created: test.created}
 			_, _ = newGatheringSink(klog.NewContext(t.Context(), logger), log).Patch(repeated("a", "m"), []byte("p"))
 			time.Sleep(2 * eventSettle)
+			synctest.Wait()
 			if logged != test.logged || len(log.sent()) != 2 {
 				t.Errorf("%s: %d lines in the log after %v, want %d", name, logged, log.sent(), test.logged)
 			}
