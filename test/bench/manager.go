@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -60,17 +61,24 @@ func start(ctx context.Context, c *cluster.Cluster, s settings, kind cluster.Man
 		Certificates: t.Certificates, GetClientCertificate: t.GetClientCertificate, InsecureSkipVerify: true}}}}, c.WaitUsable(ctx)
 }
 
-// orreryControllers asks the binary for its controllers, for --controllers.
+// orreryControllers asks the binary for the controllers that it runs by default, for --controllers.
 func orreryControllers(ctx context.Context, path string) (string, error) {
-	out, err := exec.CommandContext(ctx, path, "controllers").Output()
+	out, err := exec.CommandContext(ctx, path, "controllers", "-o", "json").Output()
 	if err != nil {
 		return "", fmt.Errorf("list controllers: %w", err)
 	}
+	var all []struct {
+		Name    string `json:"name"`
+		Default string `json:"default"`
+		Built   bool   `json:"built"`
+	}
+	if err := json.Unmarshal(out, &all); err != nil {
+		return "", fmt.Errorf("read the list of controllers: %w", err)
+	}
 	var names []string
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		if len(fields) > 0 && strings.HasSuffix(fields[0], "-controller") && !strings.Contains(line, "not in this build") {
-			names = append(names, fields[0])
+	for _, c := range all {
+		if c.Built && c.Default == "on" {
+			names = append(names, c.Name)
 		}
 	}
 	return strings.Join(names, ","), nil
