@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 	"orrery/kit/client"
 )
@@ -59,7 +60,7 @@ func (r *reconciler) certain(ctx context.Context, p *pass, nodes []string) ([]st
 	}
 	taken := map[string]bool{}
 	for _, pod := range stored {
-		if !known[pod.UID] && controllerOf(pod) == p.set.UID {
+		if !known[pod.UID] && podctl.ControllerOf(pod) == p.set.UID {
 			taken[nodeOf(pod)] = true
 		}
 	}

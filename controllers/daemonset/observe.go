@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers/internal/claim"
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -83,8 +84,8 @@ func (r *reconciler) refresh(p *pass) {
 		return !p.selector.Matches(labels.Set(pod.Labels))
 	})
 	for _, pod := range p.pods {
-		if controllerOf(pod) == "" {
-			if now, ok := r.pods.Get(kit.KeyOf(pod)); ok && now.UID == pod.UID && controllerOf(now) == "" {
+		if podctl.ControllerOf(pod) == "" {
+			if now, ok := r.pods.Get(kit.KeyOf(pod)); ok && now.UID == pod.UID && podctl.ControllerOf(now) == "" {
 				pods = append(pods, now)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
@@ -25,16 +24,7 @@ func bySelector() cache.Index[*appsv1.DaemonSet] {
 // matters reports whether a change of a pod can change what its DaemonSet has to do or say. It keeps the many other
 // changes of a starting pod from costing a look at all its siblings.
 func matters(old, new *corev1.Pod) bool {
-	if old == nil || new == nil || old.UID != new.UID {
-		return true
-	}
-	return (old.DeletionTimestamp == nil) != (new.DeletionTimestamp == nil) ||
-		podctl.Finished(old) != podctl.Finished(new) ||
-		podctl.Ready(old) != podctl.Ready(new) ||
-		!podctl.ReadySince(old).Equal(podctl.ReadySince(new)) ||
-		old.Spec.NodeName != new.Spec.NodeName ||
-		controllerOf(old) != controllerOf(new) ||
-		!maps.Equal(old.Labels, new.Labels)
+	return podctl.Matters(old, new) || old.Spec.NodeName != new.Spec.NodeName
 }
 
 // adopters returns a function that finds the DaemonSets which may want an object that has come without a controller,
@@ -43,10 +33,10 @@ func adopters[P client.Object](sets cache.Store[*appsv1.DaemonSet]) func(old, ne
 	selector := func(set *appsv1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }
 	var none P
 	return func(old, new P) []kit.Key {
-		if any(new) == any(none) || new.GetDeletionTimestamp() != nil || controllerOf(new) != "" {
+		if any(new) == any(none) || new.GetDeletionTimestamp() != nil || podctl.ControllerOf(new) != "" {
 			return nil
 		}
-		if any(old) != any(none) && old.GetUID() == new.GetUID() && controllerOf(old) == "" && maps.Equal(old.GetLabels(), new.GetLabels()) {
+		if any(old) != any(none) && old.GetUID() == new.GetUID() && podctl.ControllerOf(old) == "" && maps.Equal(old.GetLabels(), new.GetLabels()) {
 			return nil
 		}
 		var keys []kit.Key
@@ -55,12 +45,4 @@ func adopters[P client.Object](sets cache.Store[*appsv1.DaemonSet]) func(old, ne
 		}
 		return keys
 	}
-}
-
-// controllerOf returns the UID of an object's controlling owner, or "".
-func controllerOf(obj metav1.Object) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
-		return ref.UID
-	}
-	return ""
 }

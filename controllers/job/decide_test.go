@@ -377,7 +377,7 @@ func TestNamesOfIndexedPods(t *testing.T) {
 }
 
 func TestWhichChangesMatter(t *testing.T) {
-	base := func() *corev1.Pod { return podWith("p", runs) }
+	base := podWith("p", runs).DeepCopy
 	if !matters(nil, base()) || !matters(base(), nil) {
 		t.Error("a pod that comes or goes does not matter")
 	}

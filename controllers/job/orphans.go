@@ -39,7 +39,7 @@ func (r *reconciler) strayed(old, pod *corev1.Pod) []stray {
 	if pod == nil {
 		return nil
 	}
-	owner := controllerOf(pod)
+	owner := podctl.ControllerOf(pod)
 	switch {
 	case tracked(pod) && (owner == "" || pod.DeletionTimestamp != nil && r.abandoned(pod)):
 	case owner != "" && old != nil && podctl.Finished(pod) && !maps.Equal(old.Labels, pod.Labels):

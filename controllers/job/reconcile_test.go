@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/podctl"
 	"orrery/kit/kittest"
 )
 
@@ -300,12 +301,12 @@ func TestPodsAreAdoptedAndReleased(t *testing.T) {
 		two := activePods(t, api)
 		changePod(t, api, two[0], func(p *corev1.Pod) { p.OwnerReferences = nil })
 		settled(api)
-		if !api.Get(t, two[0]) || !tracked(two[0]) || controllerOf(two[0]) != get(t, api, "j").UID {
+		if !api.Get(t, two[0]) || !tracked(two[0]) || podctl.ControllerOf(two[0]) != get(t, api, "j").UID {
 			t.Errorf("the orphan was not taken back: %v %v", two[0].OwnerReferences, two[0].Finalizers)
 		}
 		changePod(t, api, two[1], func(p *corev1.Pod) { p.Labels = map[string]string{"gone": "fishing"} })
 		settled(api)
-		if !api.Get(t, two[1]) || tracked(two[1]) || controllerOf(two[1]) != "" {
+		if !api.Get(t, two[1]) || tracked(two[1]) || podctl.ControllerOf(two[1]) != "" {
 			t.Errorf("the stranger was not let go: %v %v", two[1].OwnerReferences, two[1].Finalizers)
 		}
 		expect(t, api, "j", "active 2 ready 0 terminating 0 succeeded 0 failed 0")
@@ -330,7 +331,7 @@ func TestACountedPodIsReleasedToo(t *testing.T) {
 		settled(api)
 		changePod(t, api, p, func(p *corev1.Pod) { p.Labels = map[string]string{"gone": "fishing"} })
 		settled(api)
-		if api.Get(t, p); controllerOf(p) != "" {
+		if api.Get(t, p); podctl.ControllerOf(p) != "" {
 			t.Errorf("owners %v", p.OwnerReferences)
 		}
 		expect(t, api, "j", "active 1 ready 0 terminating 0 succeeded 1 failed 0")

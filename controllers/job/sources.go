@@ -6,7 +6,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
@@ -35,23 +34,15 @@ func statusOnly(old, job *batchv1.Job) bool { return !urgent(old, job) }
 
 // matters reports whether a change of a pod can change what its Job has to do or say.
 func matters(old, pod *corev1.Pod) bool {
-	if old == nil || pod == nil || old.UID != pod.UID {
-		return true
-	}
-	return (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) ||
-		podctl.Finished(old) != podctl.Finished(pod) ||
-		podctl.Ready(old) != podctl.Ready(pod) ||
-		restarts(old) != restarts(pod) ||
-		controllerOf(old) != controllerOf(pod) ||
-		!maps.Equal(old.Labels, pod.Labels)
+	return podctl.Matters(old, pod) || restarts(old) != restarts(pod)
 }
 
 // wantingOrphan returns the keys of all Jobs that may adopt a pod which has just become an orphan that they match.
 func (r *reconciler) wantingOrphan(old, pod *corev1.Pod) []kit.Key {
-	if pod == nil || pod.DeletionTimestamp != nil || controllerOf(pod) != "" || len(pod.Labels) == 0 {
+	if pod == nil || pod.DeletionTimestamp != nil || podctl.ControllerOf(pod) != "" || len(pod.Labels) == 0 {
 		return nil
 	}
-	if old != nil && old.UID == pod.UID && controllerOf(old) == "" && maps.Equal(old.Labels, pod.Labels) {
+	if old != nil && old.UID == pod.UID && podctl.ControllerOf(old) == "" && maps.Equal(old.Labels, pod.Labels) {
 		return nil
 	}
 	var keys []kit.Key
@@ -67,12 +58,4 @@ func (r *reconciler) wantingOrphan(old, pod *corev1.Pod) []kit.Key {
 // matching returns the Jobs whose selectors match a pod.
 func (r *reconciler) matching(pod *corev1.Pod) []*batchv1.Job {
 	return index.Matching(r.jobs, r.bySelector, selectorOf, pod.Namespace, pod.Labels)
-}
-
-// controllerOf returns the UID of the pod's controlling owner, or "".
-func controllerOf(pod *corev1.Pod) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return ref.UID
-	}
-	return ""
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
@@ -16,26 +15,14 @@ import (
 
 // matters reports whether a change of a pod can change what its set has to do or say.
 func matters(old, new *corev1.Pod) bool {
-	if old == nil || new == nil || old.UID != new.UID {
-		return true
-	}
-	return going(old) != going(new) || old.Status.Phase != new.Status.Phase ||
-		podctl.Ready(old) != podctl.Ready(new) || !podctl.ReadySince(old).Equal(podctl.ReadySince(new)) ||
-		controllerOf(old) != controllerOf(new) || !maps.Equal(old.Labels, new.Labels)
-}
-
-func controllerOf(pod *corev1.Pod) types.UID {
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		return ref.UID
-	}
-	return ""
+	return podctl.Matters(old, new) || old.Status.Phase != new.Status.Phase
 }
 
 // namesakes files pods that nobody controls under the set that they belong to by their names: most such pods have no name
 // of this form, and a set need not look at all of a namespace.
 func namesakes() cache.Index[*corev1.Pod] {
 	return cache.Index[*corev1.Pod]{Name: "statefulset-namesakes", Keys: func(pod *corev1.Pod) []string {
-		if controllerOf(pod) != "" {
+		if podctl.ControllerOf(pod) != "" {
 			return nil
 		}
 		owner, _, ok := parent(pod.Name)
@@ -65,13 +52,13 @@ func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 		return nil
 	}
 	if new != nil {
-		news := old == nil || old.UID != new.UID || controllerOf(old) != "" || !maps.Equal(old.Labels, new.Labels)
-		if !news || controllerOf(new) != "" || going(new) {
+		news := old == nil || old.UID != new.UID || podctl.ControllerOf(old) != "" || !maps.Equal(old.Labels, new.Labels)
+		if !news || podctl.ControllerOf(new) != "" || going(new) {
 			return nil
 		}
 	}
 	set, ok := w.sets.Get(kit.Key{Namespace: pod.Namespace, Name: name})
-	if !ok || controllerOf(pod) == set.UID {
+	if !ok || podctl.ControllerOf(pod) == set.UID {
 		return nil
 	}
 	if new != nil {

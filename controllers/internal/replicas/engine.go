@@ -56,7 +56,7 @@ func (r *reconciler[T, P]) complete(cc kit.ControllerContext, queue string, work
 	b := kit.NewController(cc, kit.Objects(r.sets, r)).
 		Watch(
 			kit.For[T, P](),
-			kit.Owns[corev1.Pod, T, *corev1.Pod, P](matters),
+			kit.Owns[corev1.Pod, T, *corev1.Pod, P](podctl.Matters),
 			kit.WatchChanges(r.wantingOrphan).Named("orphan pods"),
 		).
 		Queue(queue).Workers(workers)

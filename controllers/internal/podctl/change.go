@@ -1,0 +1,32 @@
+package podctl
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Matters reports whether a change of a pod can change what its owner has to do or say: whether the pod counts, for
+// whom, and as what. It keeps the many other changes of a starting pod from costing a look at all its siblings. Old is
+// nil for a pod that has come, new for one that has gone.
+func Matters(old, new *corev1.Pod) bool {
+	if old == nil || new == nil || old.UID != new.UID {
+		return true
+	}
+	return (old.DeletionTimestamp == nil) != (new.DeletionTimestamp == nil) ||
+		Finished(old) != Finished(new) ||
+		Ready(old) != Ready(new) ||
+		!ReadySince(old).Equal(ReadySince(new)) ||
+		ControllerOf(old) != ControllerOf(new) ||
+		!maps.Equal(old.Labels, new.Labels)
+}
+
+// ControllerOf returns the UID of an object's controlling owner, or "".
+func ControllerOf(obj metav1.Object) types.UID {
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
