@@ -122,7 +122,7 @@ func TestComponentsDieWithTheirOwner(t *testing.T) {
 		select {}
 	}
 	owner := exec.Command(os.Args[0], "-test.run=^TestComponentsDieWithTheirOwner$")
-	owner.Env = append(os.Environ(), "CLUSTER_TEST_OWNER=1")
+	owner.Env = append(os.Environ(), "CLUSTER_TEST_OWNER=1", "TMPDIR="+t.TempDir()) // it cannot clean up behind itself
 	out, err := owner.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
