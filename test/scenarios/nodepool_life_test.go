@@ -54,9 +54,14 @@ func joinAndLeave(t *testing.T, e *env, node string) {
 		t.Errorf("%d writes, want one", n)
 	}
 	e.poolSays(t, "join", "Ready", "True AsAsked")
-	if s := e.pool(t, "join").Status; *s.NodeCount != 1 || *s.ReadyNodeCount != 1 || *s.UpdatedNodeCount != 1 || *s.ConflictedNodeCount != 0 || *s.FailedNodeCount != 0 {
-		t.Errorf("status %+v", s)
-	}
+	eventually(t, "the node is counted", func() error { // a pool without nodes is as asked, too
+		s := e.pool(t, "join").Status
+		got := [...]int{*s.NodeCount, *s.ReadyNodeCount, *s.UpdatedNodeCount, *s.ConflictedNodeCount, *s.FailedNodeCount}
+		if want := [...]int{1, 1, 1, 0, 0}; got != want {
+			return fmt.Errorf("nodes, ready, updated, conflicted and failed are %v, want %v", got, want)
+		}
+		return nil
+	})
 	if out := e.kubectl(t, "get", "npool", "join"); !strings.Contains(out, "UPDATED") || !strings.Contains(out, "True") {
 		t.Errorf("kubectl shows\n%s", out)
 	}
