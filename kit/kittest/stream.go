@@ -16,16 +16,16 @@ import (
 
 // stream is one watch: the body of its response. A reader that waits is durably blocked, as synctest needs it.
 type stream struct {
-	pick    selection
-	render  func(*unstructured.Unstructured) map[string]any
-	wake    chan struct{}
-	release func() bool // stops the watch on the request's context
+	pick   selection
+	render func(*unstructured.Unstructured) map[string]any
+	wake   chan struct{}
 
-	mu     sync.Mutex // guards the fields below
-	items  []item
-	part   []byte // of an item being read
-	frozen bool
-	closed bool
+	mu      sync.Mutex  // guards the fields below
+	release func() bool // stops the watch on the request's context
+	items   []item
+	part    []byte // of an item being read
+	frozen  bool
+	closed  bool
 }
 
 // item is one encoded event and the time from which it can be read.
@@ -43,6 +43,8 @@ type selection struct {
 
 func newStream(ctx context.Context, pick selection, render func(*unstructured.Unstructured) map[string]any, timeout time.Duration) *stream {
 	s := &stream{pick: pick, render: render, wake: make(chan struct{}, 1)}
+	s.mu.Lock() // the context may end at once
+	defer s.mu.Unlock()
 	stop := context.AfterFunc(ctx, s.end)
 	s.release = stop
 	if timeout > 0 {
@@ -101,8 +103,9 @@ func (s *stream) Close() error {
 func (s *stream) end() {
 	s.mu.Lock()
 	s.closed = true
+	release := s.release
 	s.mu.Unlock()
-	s.release()
+	release()
 	s.nudge()
 }
 
