@@ -141,7 +141,7 @@ func TestJobs(t *testing.T) {
 	begin := time.Now()
 	s.run(t, "one", brief, nil)
 	s.reach(t, map[string]string{"one": "0 active, 1 succeeded, 0 failed" + complete})
-	if took := time.Since(begin); took > 4*time.Second {
+	if took := time.Since(begin); took > 10*time.Second { // on a busy machine
 		t.Errorf("a Job of half a second took %v", took)
 	}
 	s.run(t, "many", brief, sized(10, 30))
@@ -175,7 +175,8 @@ func TestJobs(t *testing.T) {
 		"restarts": "0 active, 0 succeeded, 1 failed" + fmt.Sprintf(failedBy, "BackoffLimitExceeded"),
 	})
 	s.nothingTracked(t, "one", "many", "big", "queue", "fails", "each", "policy", "late", "restarts")
-	s.writtenSeldom(t, map[string]int{"one": 5, "big": 20, "empty": 1, "waits": 1})
+	// What brings nothing but new numbers is written once a second.
+	s.writtenSeldom(t, map[string]int{"one": 5, "big": 10 + int(time.Since(begin).Seconds()), "empty": 1, "waits": 1})
 
 	s.turn(t)
 	e.kubectl(t, "-n", s.ns, "patch", "job", "some", "-p", `{"spec":{"parallelism":1,"completions":1}}`)
