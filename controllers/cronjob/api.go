@@ -29,7 +29,9 @@ type api struct {
 
 func newAPI(cc kit.ControllerContext, jobs cache.Store[*batchv1.Job]) api {
 	return api{
-		jobsOf: func(cronJob types.UID) []*batchv1.Job { return jobs.By(index.JobsByController(), string(cronJob)) },
+		jobsOf: func(cronJob types.UID) []*batchv1.Job {
+			return jobs.By(index.ByController[*batchv1.Job](), string(cronJob))
+		},
 		liveCronJob: func(ctx context.Context, key kit.Key) (*batchv1.CronJob, error) {
 			return client.Get[batchv1.CronJob](ctx, cc.Live, key)
 		},

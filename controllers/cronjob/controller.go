@@ -51,7 +51,7 @@ func (o *options) validate() []error {
 }
 
 func (o *options) init(cc kit.ControllerContext) (bool, error) {
-	cronJobs, jobs := kit.Store[batchv1.CronJob](cc), kit.Store(cc, index.JobsByController())
+	cronJobs, jobs := kit.Store[batchv1.CronJob](cc), kit.Store(cc, index.ByController[*batchv1.Job]())
 	r := &reconciler{api: newAPI(cc, jobs), recorder: cc.Recorder, metrics: newMetrics(), departed: newDepartures()}
 	if cc.Register != nil {
 		cc.Register(r.metrics.skew)

@@ -42,7 +42,7 @@ type reconciler struct {
 
 func newReconciler(cc kit.ControllerContext) *reconciler {
 	r := &reconciler{
-		byOwner: index.PodsByController(), orphans: index.OrphanPods(),
+		byOwner: index.ByController[*corev1.Pod](), orphans: index.Orphans[*corev1.Pod](),
 		sets: kit.Store(cc, bySelector()), nodes: kit.Store[corev1.Node](cc), namespaces: kit.Store[corev1.Namespace](cc),
 		history: history.NewKeeper(cc, history.DaemonSets()),
 		client:  cc.Client, live: cc.Live, recorder: cc.Recorder,

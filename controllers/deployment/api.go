@@ -46,10 +46,10 @@ func newAPI(cc kit.ControllerContext, sets cache.Store[*appsv1.ReplicaSet], pods
 				Owner: d, Kind: ownerKind, Selector: selector,
 				Recheck: claim.Live(cc.Live, d), Patch: claim.Patches[appsv1.ReplicaSet](cc.Client),
 			}
-			known := sets.By(index.ReplicaSetsByController(), string(d.UID))
-			return c.Claim(ctx, append(known, sets.By(index.OrphanReplicaSets(), d.Namespace)...))
+			known := sets.By(index.ByController[*appsv1.ReplicaSet](), string(d.UID))
+			return c.Claim(ctx, append(known, sets.By(index.Orphans[*appsv1.ReplicaSet](), d.Namespace)...))
 		},
-		podsOf: func(set types.UID) []*corev1.Pod { return pods.By(index.PodsByController(), string(set)) },
+		podsOf: func(set types.UID) []*corev1.Pod { return pods.By(index.ByController[*corev1.Pod](), string(set)) },
 		liveSet: func(ctx context.Context, key kit.Key) (*appsv1.ReplicaSet, error) {
 			return client.Get[appsv1.ReplicaSet](ctx, cc.Live, key)
 		},

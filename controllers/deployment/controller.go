@@ -58,8 +58,8 @@ func (o *options) validate() []error {
 
 func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	deployments := kit.Store(cc, bySelector())
-	sets := kit.Store(cc, index.ReplicaSetsByController(), index.OrphanReplicaSets())
-	pods := kit.Store(cc, index.PodsByController())
+	sets := kit.Store(cc, index.ByController[*appsv1.ReplicaSet](), index.Orphans[*appsv1.ReplicaSet]())
+	pods := kit.Store(cc, index.ByController[*corev1.Pod]())
 	r := &reconciler{
 		api:             newAPI(cc, sets, pods),
 		recorder:        cc.Recorder,

@@ -62,7 +62,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		m.publish(cc.Register)
 	}
 	r := &reconciler{
-		bySelector: jobsBySelector(), byController: index.PodsByController(), unsettled: index.UnsettledPodsByJob(), orphans: index.OrphanPods(),
+		bySelector: jobsBySelector(), byController: index.ByController[*corev1.Pod](), unsettled: index.UnsettledPodsByJob(), orphans: index.Orphans[*corev1.Pod](),
 		control: podctl.Control{Client: cc.Client, Recorder: cc.Recorder}, client: cc.Client, live: cc.Live, recorder: cc.Recorder,
 		memory: newMemory(), metrics: m, log: cc.Log,
 		clearsStartTime: cc.Gates.Enabled(mutableScheduling),

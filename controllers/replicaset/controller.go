@@ -65,7 +65,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 
 // replicaSets tells the engine where a ReplicaSet keeps what it reads.
 func replicaSets() replicas.Kind[*appsv1.ReplicaSet] {
-	siblings := index.ReplicaSetsByController()
+	siblings := index.ByController[*appsv1.ReplicaSet]()
 	return replicas.Kind[*appsv1.ReplicaSet]{
 		GVK: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		Spec: func(rs *appsv1.ReplicaSet) replicas.Spec {

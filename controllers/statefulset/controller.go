@@ -72,7 +72,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		sets:       kit.Store[appsv1.StatefulSet](cc),
 		claims:     kit.Store[corev1.PersistentVolumeClaim](cc),
 		namespaces: kit.Store[corev1.Namespace](cc),
-		byOwner:    index.PodsByController(),
+		byOwner:    index.ByController[*corev1.Pod](),
 		namesakes:  namesakes(),
 		history:    history.NewKeeper(cc, history.StatefulSets()),
 		client:     cc.Client,

@@ -34,7 +34,7 @@ type Keeper struct {
 func NewKeeper(cc kit.ControllerContext, format Format) *Keeper {
 	k := &Keeper{
 		Format: format, client: cc.Client, live: cc.Live,
-		byOwner: index.RevisionsByController(), orphans: index.OrphanRevisions(),
+		byOwner: index.ByController[*appsv1.ControllerRevision](), orphans: index.Orphans[*appsv1.ControllerRevision](),
 	}
 	k.revisions = kit.Store(cc, k.byOwner, k.orphans)
 	return k

@@ -2,30 +2,9 @@ package index
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/kit/cache"
 )
-
-// PodsByController files pods under the UID of their controlling owner.
-func PodsByController() cache.Index[*corev1.Pod] {
-	return cache.Index[*corev1.Pod]{Name: "controller", Keys: func(p *corev1.Pod) []string {
-		if ref := metav1.GetControllerOfNoCopy(p); ref != nil {
-			return []string{string(ref.UID)}
-		}
-		return nil
-	}}
-}
-
-// OrphanPods files pods without a controlling owner under their namespace.
-func OrphanPods() cache.Index[*corev1.Pod] {
-	return cache.Index[*corev1.Pod]{Name: "orphans", Keys: func(p *corev1.Pod) []string {
-		if metav1.GetControllerOfNoCopy(p) != nil {
-			return nil
-		}
-		return []string{p.Namespace}
-	}}
-}
 
 // PodsByNode files scheduled pods under the name of their node.
 func PodsByNode() cache.Index[*corev1.Pod] {

@@ -35,8 +35,8 @@ func newReconciler[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P
 	r := &reconciler[T, P]{
 		kind:       kind,
 		bySelector: bySelector(kind),
-		byOwner:    index.PodsByController(),
-		orphans:    index.OrphanPods(),
+		byOwner:    index.ByController[*corev1.Pod](),
+		orphans:    index.Orphans[*corev1.Pod](),
 		control:    podctl.Control{Client: cc.Client, Recorder: cc.Recorder},
 		client:     cc.Client,
 		live:       cc.Live,
