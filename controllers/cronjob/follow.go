@@ -36,6 +36,8 @@ func (r *reconciler) follow(v *view) {
 		}
 		if forgotten {
 			v.noteSlot(slot)
+			// It may be gone before this is recorded, and the next look may come before word of that.
+			r.departed.add(kit.KeyOf(v.cj), departure{v.cj.UID, slot})
 		}
 	}
 	if d, ok := r.departed.of(v.cj); ok {
