@@ -101,11 +101,7 @@ func (w *world) changeNode() {
 		w.api.Create(w.t, newNode(name))
 	case w.rand.IntN(4) == 0:
 		w.api.Remove(w.t, node)
-		for _, p := range pods(w.t, w.api) { // as the pod collector does
-			if p.Spec.NodeName == name {
-				w.api.Remove(w.t, p)
-			}
-		}
+		w.collect()
 	case len(node.Spec.Taints) > 0:
 		node.Spec.Taints = nil
 		w.api.Update(w.t, node)
@@ -113,6 +109,15 @@ func (w *world) changeNode() {
 		effect := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute}[w.rand.IntN(2)]
 		node.Spec.Taints = []corev1.Taint{taint("x", effect)}
 		w.api.Update(w.t, node)
+	}
+}
+
+// collect removes the pods of nodes that are gone, as the pod collector does.
+func (w *world) collect() {
+	for _, p := range pods(w.t, w.api) {
+		if p.Spec.NodeName != "" && !w.api.Get(w.t, newNode(p.Spec.NodeName)) {
+			w.api.Remove(w.t, p)
+		}
 	}
 }
 
@@ -200,6 +205,7 @@ func (w *world) end() {
 	w.api.DelayWatch(podKind, 0)
 	w.api.DelayWatch(kind, 0)
 	for range 40 {
+		w.collect() // a controller that is behind may have made one after its node went
 		kubelets(w.t, w.api)
 		w.api.Pass(30 * time.Second)
 	}
