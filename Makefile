@@ -39,7 +39,7 @@ unit:
 
 scenarios: build localcluster
 	$(BIN)/localcluster build
-	cd test/scenarios && ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 4 -timeout 30m ./...
+	ORRERY_BIN=$(CURDIR)/$(BIN)/orrery hack/scenarios.sh -parallel 4 -timeout 30m
 
 CONFORM = cd test/conformance && go run . -orrery=$(CURDIR)/$(BIN)/orrery -out=$(CURDIR)/_output/conformance
 
