@@ -4,6 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+IMAGE        ?= orrery:$(subst /,-,$(VERSION))
 KUBE_VERSION := 1.37.2
 PKG          := k8s.io/component-base/version
 LDFLAGS      := -s -w -X $(PKG).gitVersion=v$(KUBE_VERSION)+orrery.$(subst /,-,$(VERSION)) -X $(PKG).gitMajor=1 -X $(PKG).gitMinor=37 \
@@ -15,7 +16,7 @@ BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench clean localcluster faults
+.PHONY: help build image run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ build: ## build bin/orrery, a static binary
 
 localcluster:
 	cd hack/localcluster && go build -o ../../$(BIN)/localcluster .
+
+image: build ## pack bin/orrery as a container image without a container engine: _output/image/orrery.tar, named $IMAGE
+	go run ./hack/image -binary $(BIN)/orrery -name '$(IMAGE)' -entry orrery,kube-controller-manager -o _output/image/orrery.tar
 
 run: build localcluster ## start a real control plane on this machine with Orrery in it, and an example; Ctrl-C ends it
 	$(BIN)/localcluster demo --orrery-bin=$(BIN)/orrery --cm-arg='--controllers=*,nodepool-controller' --manifest manifests/crds \
