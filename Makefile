@@ -16,7 +16,7 @@ BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build image run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench clean localcluster faults
+.PHONY: help build image run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench bench-failover clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ verify: build ## fail if a generated file is not fresh, or go.mod is not tidy
 bench: build localcluster ## measure against kube-controller-manager, in pairs on the same cluster
 	$(BIN)/localcluster build
 	cd test/bench && go run . -orrery=$(CURDIR)/$(BIN)/orrery $(BENCH)
+
+bench-failover: build localcluster ## measure how long after the end of a leader another one writes, ten times each
+	$(BIN)/localcluster build
+	cd test/scenarios && ORRERY_ROUNDS=10 ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 1 -timeout 30m -v -run 'TestFailOver|TestRenewals' .
 
 DURATION ?= 10m
 SEED     ?= $(shell date +%s)

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -50,8 +54,9 @@ type Election struct {
 // New checks the timings and prepares an election.
 func New(c Config) (*Election, error) {
 	e := &Election{fence: c.Fence, lost: make(chan struct{})}
+	source, _ := c.Lock.(watchable)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: fencedLock{c.Lock, c.Fence}, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop,
+		Lock: &standbyLock{Interface: fencedLock{c.Lock, c.Fence}, source: source, retry: c.RetryPeriod}, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop,
 		LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { e.led() },
@@ -103,14 +108,18 @@ func (e *Election) Run(ctx context.Context, f func(context.Context) error) error
 const LockKind = resourcelock.LeasesResourceLock
 
 // NewLock returns the lease of a namespace and name as this process takes it. It is renewed on a connection of its own,
-// with a timeout that leaves room for a second try before the renew deadline. Changes of leadership are published by the
-// recorder.
+// with a timeout that leaves room for a second try before the renew deadline, and watched on another one while somebody
+// else holds it. Changes of leadership are published by the recorder.
 func NewLock(config *rest.Config, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name this process for the leader lease: %w", err)
 	}
 	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	client, err := coordinationv1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of lease %s/%s: %w", namespace, name, err)
+	}
 	config.Timeout = renewDeadline / 2
 	config.Dial = (&net.Dialer{Timeout: renewDeadline / 2, KeepAlive: 30 * time.Second}).DialContext
 	config.QPS = -1
@@ -121,5 +130,17 @@ func NewLock(config *rest.Config, kind, namespace, name string, renewDeadline ti
 	if err != nil {
 		return nil, fmt.Errorf("lease %s/%s: %w", namespace, name, err)
 	}
-	return lock, nil
+	return watchedLock{lock, client.Leases(namespace), name}, nil
+}
+
+// watchedLock is a lease that can be watched.
+type watchedLock struct {
+	resourcelock.Interface
+	leases coordinationv1client.LeaseInterface
+	name   string
+}
+
+func (l watchedLock) watch(ctx context.Context) (watch.Interface, error) {
+	one := fields.OneTermEqualSelector(metav1.ObjectNameField, l.name).String()
+	return l.leases.Watch(ctx, metav1.ListOptions{FieldSelector: one})
 }
