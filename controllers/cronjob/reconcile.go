@@ -74,10 +74,8 @@ func (r *reconciler) look(ctx context.Context, cj *batchv1.CronJob) (*view, erro
 // record writes the status if it differs from what is stored.
 func (r *reconciler) record(ctx context.Context, v *view) error {
 	if !apiequality.Semantic.DeepEqual(&v.cj.Status, &v.status) {
-		next := v.cj.DeepCopy()
-		next.Status = v.status
-		if err := r.api.updateStatus(ctx, next); err != nil {
-			return client.IgnoreNotFound(fmt.Errorf("update status: %w", err))
+		if err := r.api.updateStatus(ctx, &batchv1.CronJob{ObjectMeta: v.cj.ObjectMeta, Status: v.status}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("update status: %w", err)
 		}
 	}
 	r.departed.recorded(v.cj, v.status.LastScheduleTime)

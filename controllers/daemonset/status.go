@@ -51,9 +51,8 @@ func (r *reconciler) report(ctx context.Context, v *view) error {
 	}
 	klog.FromContext(ctx).V(4).Info("Updating status", "daemonSet", klog.KObj(v.set), "desired", now.DesiredNumberScheduled,
 		"current", now.CurrentNumberScheduled, "ready", now.NumberReady, "updated", now.UpdatedNumberScheduled)
-	next := *v.set
-	next.Status = now
-	if _, err := client.UpdateStatus(ctx, r.client, &next, client.Brief); err != nil {
+	next := &appsv1.DaemonSet{ObjectMeta: v.set.ObjectMeta, Status: now}
+	if _, err := client.UpdateStatus(ctx, r.client, next, client.Brief); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("update status of %s: %w", klog.KObj(v.set), err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -120,9 +121,9 @@ func (r *reconciler) record(ctx context.Context, ro *rollout) error {
 	if sameRevision && apiequality.Semantic.DeepEqual(&stored.Status, &ro.status) {
 		return nil
 	}
-	d := stored.DeepCopy()
-	d.Status = ro.status
+	d := &appsv1.Deployment{ObjectMeta: stored.ObjectMeta, Status: ro.status}
 	if !sameRevision {
+		d.Annotations = maps.Clone(d.Annotations)
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, revisionAnnotation, ro.revision)
 	}
 	if _, err := r.api.updateStatus(ctx, d); client.IgnoreNotFound(err) != nil {

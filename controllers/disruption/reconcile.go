@@ -124,10 +124,9 @@ func (r *reconciler) fail(ctx context.Context, b *policyv1.PodDisruptionBudget, 
 
 // write replaces the status of the budget as it was read: it conflicts with an eviction in between.
 func (r *reconciler) write(ctx context.Context, b *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
-	next := *b
-	next.Status = status
-	if _, err := client.UpdateStatus(ctx, r.client, &next, client.Brief); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("update status of budget %s: %w", klog.KObj(b), err))
+	next := &policyv1.PodDisruptionBudget{ObjectMeta: b.ObjectMeta, Status: status}
+	if _, err := client.UpdateStatus(ctx, r.client, next, client.Brief); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("update status of budget %s: %w", klog.KObj(b), err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -64,17 +65,19 @@ func (r *reconciler) store(ctx context.Context, job *batchv1.Job, status batchv1
 	if sameStatus(&job.Status, &status) {
 		return job, nil
 	}
-	next := *job
-	next.Status = status
-	stored, err := client.UpdateStatus(ctx, r.client, &next, client.Brief)
-	if err != nil {
+	stored, err := client.UpdateStatus(ctx, r.client, &batchv1.Job{ObjectMeta: job.ObjectMeta, Status: status}, client.Brief)
+	switch {
+	case apierrors.IsNotFound(err):
+		return job, nil // it has gone; the watch will say so, and its pods are still to be let go
+	case err != nil:
 		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), err)
 	}
 	klog.FromContext(ctx).V(4).Info("Updated status", "job", klog.KObj(job), "active", status.Active,
 		"succeeded", status.Succeeded, "failed", status.Failed, "uncounted", uncounted(&status))
 	r.metrics.counted(job, &job.Status, &status)
 	rec.wrote = time.Now()
-	next.ResourceVersion = stored.ResourceVersion
+	next := *job
+	next.Status, next.ResourceVersion = status, stored.ResourceVersion
 	return &next, nil
 }
 

@@ -79,9 +79,7 @@ func replicaSets() replicas.Kind[*appsv1.ReplicaSet] {
 		},
 		Status: func(rs *appsv1.ReplicaSet) appsv1.ReplicaSetStatus { return rs.Status },
 		WithStatus: func(rs *appsv1.ReplicaSet, status appsv1.ReplicaSetStatus) *appsv1.ReplicaSet {
-			next := *rs
-			next.Status = status
-			return &next
+			return &appsv1.ReplicaSet{ObjectMeta: rs.ObjectMeta, Status: status}
 		},
 		Siblings: &siblings,
 	}

@@ -16,9 +16,7 @@ func replicationControllers() replicas.Kind[*corev1.ReplicationController] {
 		Spec:   specOf,
 		Status: statusOf,
 		WithStatus: func(rc *corev1.ReplicationController, status appsv1.ReplicaSetStatus) *corev1.ReplicationController {
-			next := *rc
-			next.Status = statusFrom(status)
-			return &next
+			return &corev1.ReplicationController{ObjectMeta: rc.ObjectMeta, Status: statusFrom(status)}
 		},
 	}
 }

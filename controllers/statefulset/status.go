@@ -107,10 +107,8 @@ func (r *reconciler) report(ctx context.Context, set *appsv1.StatefulSet, status
 	}
 	klog.FromContext(ctx).V(4).Info("Updating status", "statefulSet", klog.KObj(set), "replicas", status.Replicas,
 		"readyReplicas", status.ReadyReplicas, "currentReplicas", status.CurrentReplicas, "updatedReplicas", status.UpdatedReplicas)
-	// The server keeps its spec whatever it is sent. Left out, it need be neither encoded nor copied: encoding writes into
-	// quantities, which are shared here.
 	next := &appsv1.StatefulSet{ObjectMeta: set.ObjectMeta, Status: status}
-	if _, err := client.UpdateStatus(ctx, r.client, next, client.Brief); err != nil {
+	if _, err := client.UpdateStatus(ctx, r.client, next, client.Brief); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("update status of %s: %w", klog.KObj(set), err)
 	}
 	return nil

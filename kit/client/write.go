@@ -72,7 +72,9 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	return out, c.do(ctx, r, call, obj, req, out)
 }
 
-// UpdateStatus replaces the status of an object and returns it as stored.
+// UpdateStatus replaces the status of an object and returns it as stored. The server keeps the spec whatever it is sent:
+// obj needs its metadata and the status only. A spec out of a cache must be left out, or copied deeply: encoding writes
+// into its quantities, which others read.
 func UpdateStatus[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Option) (P, error) {
 	return Update[T](ctx, c, obj, append(slices.Clip(opts), Status)...)
 }

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -100,10 +99,7 @@ func (r *reconciler[T, P]) report(ctx context.Context, set P, spec Spec, status 
 		"availableReplicas", change(old.AvailableReplicas, status.AvailableReplicas),
 		"observedGeneration", status.ObservedGeneration)
 	_, err := client.UpdateStatus[T, P](ctx, r.client, r.kind.WithStatus(set, status), client.Brief)
-	if apierrors.IsNotFound(err) {
-		return nil // it has gone; the watch will say so
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("update status of %s: %w", klog.KObj(set), err)
 	}
 	return nil
