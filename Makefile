@@ -16,7 +16,7 @@ BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build image run test unit scenarios conformance conformance-fast conformance-baseline lint generate verify bench bench-failover clean localcluster faults
+.PHONY: help build image run test unit scenarios conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,10 +56,18 @@ conformance-fast: build ## run the fast ones with Orrery only; those that pass w
 conformance-baseline: build ## run them all with upstream, and list anew which pass
 	$(CONFORM) -baseline $(CONFORMANCE)
 
-lint: ## gofmt, vet and staticcheck, in every module
+# Reports calls of code with known faults. Its data comes from https://vuln.go.dev or $GOVULNDB.
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+vulncheck: ## look for known vulnerabilities in what is called; needs https://vuln.go.dev, or a copy in $GOVULNDB
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOFLAGS= GOBIN="$$dir" go install $(GOVULNCHECK) && \
+	for m in $(MODULES); do echo "vulncheck $$m"; (cd $$m && "$$dir/govulncheck" ./...) || exit 1; done
+
+lint: ## gofmt, vet and staticcheck in every module, and shellcheck where it is installed
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt: the files above are not formatted" >&2; exit 1; }
 	@for m in $(MODULES); do echo "vet and staticcheck $$m"; \
 	  (cd $$m && go vet ./... && go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck >/dev/null && "$$(go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck)" ./...) || exit 1; done
+	@if command -v shellcheck >/dev/null; then echo "shellcheck"; shellcheck -x $$(git ls-files '*.sh' .ci/run); \
+	else echo "shellcheck is not installed; shell scripts are not checked"; fi
 
 generate: build ## write the generated code, manifests and parts of the documentation again
 	"$$($(CONTROLLER_GEN))" object crd paths=./api/... output:crd:dir=manifests/crds
