@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/hack/localcluster/cluster"
@@ -98,10 +101,34 @@ func TestEachControllerWritesAsItself(t *testing.T) {
 			t.Errorf("nobody saw: %s", want)
 		}
 	}
+	e.bootstrapRolesAreKnown(t)
 	if t.Failed() {
 		for line := range seen {
 			t.Log("seen: ", line)
 		}
+	}
+}
+
+// bootstrapRolesAreKnown compares the rules to which the controllers are held by their own tests with what this server
+// grants them.
+func (e *env) bootstrapRolesAreKnown(t *testing.T) {
+	t.Helper()
+	var known map[string][]rbacv1.PolicyRule
+	if err := json.Unmarshal(must(os.ReadFile("../../controllers/testdata/bootstrap-roles.json"))(t), &known); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range must(e.Client().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{}))(t).Items {
+		account, ok := strings.CutPrefix(role.Name, "system:controller:")
+		if !ok {
+			continue
+		}
+		if !apiequality.Semantic.DeepEqual(role.Rules, known[account]) {
+			t.Errorf("%s grants %s; controllers/testdata/bootstrap-roles.json says otherwise", role.Name, must(json.Marshal(role.Rules))(t))
+		}
+		delete(known, account)
+	}
+	for account := range known {
+		t.Errorf("controllers/testdata/bootstrap-roles.json has rules for %s, which the server has no role for", account)
 	}
 }
 

@@ -40,6 +40,14 @@ func TestNamespaces(t *testing.T) {
 		e.nothingLeft(t, ns)
 		e.kubectl(t, "delete", "apiservice", "v1.reviews.example.com")
 	})
+	t.Run("a kind that is new a moment ago is deleted, too", func(t *testing.T) {
+		ns := e.namespace(t, "besides-new")
+		e.apply(t, widgetKinds)
+		e.kubectl(t, "wait", "--for=condition=Established", "crd/widgets.example.com", "crd/trinkets.example.com", "--timeout=2m")
+		e.custom(t, ns, "Widget", "widget", 5, 4)
+		e.kubectl(t, "delete", "namespace", ns, "--timeout=20s")
+		e.nothingLeft(t, ns)
+	})
 	t.Run("a dead API keeps a namespace, but not its content", func(t *testing.T) { deadAPI(t, e) })
 	t.Run("many at once", func(t *testing.T) {
 		const n = 40
