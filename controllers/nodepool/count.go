@@ -117,7 +117,9 @@ func (r *reconciler) candidate(k *known, node *corev1.Node, rec *record.Record, 
 	if own == nil || own.Hash != k.pool.Hash || own.At.IsZero() {
 		return c
 	}
-	c.until = own.At.Add(time.Duration(k.pool.Rollout.IntervalSeconds) * time.Second)
+	if s := k.pool.Rollout.IntervalSeconds; s > 0 {
+		c.until = own.At.Add(time.Duration(s+1) * time.Second) // the record has whole seconds, rounded down
+	}
 	ready, since := readiness(node)
 	c.broken = !ready && since.After(own.At)
 	return c
