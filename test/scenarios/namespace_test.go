@@ -22,8 +22,7 @@ func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{
 		Nodes: 1, Untaint: true, ControllerManager: cluster.Orrery, CMArgs: []string{"-v=2"},
-		// Without endpoint routing an extension API may be a port of this machine.
-		APIServerArgs: []string{"--enable-aggregator-routing=false"},
+		APIServerArgs: []string{servicesLead}, // an extension API is a port of this machine
 	})
 	if err := e.WaitUsable(timeout(t, patience)); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,10 @@ const (
 	poolRecord     = "nodes.orrery.dev/pools"
 )
 
+// servicesLead lets the API server call what a Service of type ExternalName leads to. It does not where it calls the
+// endpoints behind Services itself.
+const servicesLead = "--enable-aggregator-routing=false"
+
 // manifest is the path of a file that is shipped.
 func manifest(parts ...string) string {
 	return filepath.Join(append([]string{"..", "..", "manifests"}, parts...)...)
@@ -30,7 +34,7 @@ func manifest(parts ...string) string {
 // withPools starts a cluster with n nodes and a daemon that runs the NodePool controller, with what is shipped for it.
 func withPools(t *testing.T, n int, args ...string) *env {
 	t.Helper()
-	e := start(t, cluster.Options{Nodes: n, Untaint: true})
+	e := start(t, cluster.Options{Nodes: n, Untaint: true, APIServerArgs: []string{servicesLead}})
 	e.kubectl(t, "apply", "-f", manifest("nodepool", "rbac.yaml"), "-f", manifest("crds"))
 	e.kubectl(t, "wait", "--for=condition=Established", "crd/nodepools.nodes.orrery.dev")
 	e.manage(t, cluster.Orrery, append([]string{"--controllers=*,nodepool-controller"}, args...)...)

@@ -1,14 +1,12 @@
 package scenarios
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -20,28 +18,39 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// certificates makes certificates as users do, and returns their folder and the authority.
-func certificates(t *testing.T) (dir string, ca []byte) {
+// certificates makes certificates as users do, and returns their folder and the commands that install them.
+func certificates(t *testing.T) (dir, install string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "certs")
-	out, err := exec.CommandContext(t.Context(), orreryBin, "certificates", "--dir", dir, "--host", "127.0.0.1").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "kubectl -n kube-system create secret tls nodepool-webhook") {
+	out, err := exec.CommandContext(t.Context(), orreryBin, "certificates", "--dir", dir).CombinedOutput()
+	_, install, ok := strings.Cut(string(out), "To install them:\n")
+	if err != nil || !ok {
 		t.Fatalf("orrery certificates: %v\n%s", err, out)
 	}
-	return dir, must(os.ReadFile(filepath.Join(dir, "ca.crt")))(t)
+	return dir, install
 }
 
-var webhookService = regexp.MustCompile(`service: \{[^}]*path: ([^}]*)\}`)
-
-// registerWebhook applies the webhook configurations that are shipped, but for the address: there are no Services here.
-func (e *env) registerWebhook(t *testing.T, address string, ca []byte) {
+// registerWebhook applies the Service and the webhook configurations that are shipped, and installs the certificates as
+// their maker says. The Service leads to a port of this machine, as there is no network of pods here.
+func (e *env) registerWebhook(t *testing.T, address, install string) {
 	t.Helper()
-	text := webhookService.ReplaceAllString(readManifest(t, "nodepool", "webhook.yaml"),
-		fmt.Sprintf("url: https://%s$1\n    caBundle: %s", address, base64.StdEncoding.EncodeToString(ca)))
-	if strings.Count(text, "url: https") != 2 {
-		t.Fatalf("the manifest of the webhook is not as expected:\n%s", text)
+	_, port, _ := net.SplitHostPort(address)
+	text := readManifest(t, "nodepool", "webhook.yaml")
+	for _, change := range [][2]string{
+		{"  selector: {app.kubernetes.io/name: nodepool-manager}\n  ports:\n  - {name: webhook, port: 443, targetPort: 9443}\n", "  type: ExternalName\n  externalName: localhost\n"},
+		{"name: nodepool-webhook, path:", "name: nodepool-webhook, port: " + port + ", path:"},
+	} {
+		if !strings.Contains(text, change[0]) {
+			t.Fatalf("the manifest of the webhook has no %q:\n%s", change[0], text)
+		}
+		text = strings.ReplaceAll(text, change[0], change[1])
 	}
 	e.apply(t, text)
+	sh := exec.CommandContext(t.Context(), "sh", "-ec", install)
+	sh.Env = append(os.Environ(), "KUBECONFIG="+e.Kubeconfig(), "PATH="+filepath.Dir(must(e.Kubectl(t.Context()))(t))+":"+os.Getenv("PATH"))
+	if out, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("install the certificates: %v\n%s", err, out)
+	}
 	eventually(t, "the webhook is called", func() error {
 		out, err := e.tryKubectl(t, poolText("probe", `{}`), "create", "--dry-run=server", "-o", "jsonpath={.spec.nodeSelector.matchLabels}", "-f", "-")
 		return errors.Join(err, differ("selector", out, `{"node-role.kubernetes.io/probe":""}`))
@@ -55,11 +64,11 @@ func poolText(name, spec string) string {
 // TestTheWebhookOfTheDaemon has it served by the daemon.
 func TestTheWebhookOfTheDaemon(t *testing.T) {
 	t.Parallel()
-	dir, ca := certificates(t)
+	dir, install := certificates(t)
 	address := free(t)
 	_, port, _ := net.SplitHostPort(address)
 	e := withPools(t, 2, "--webhook-cert-dir="+dir, "--webhook-bind-address=127.0.0.1", "--webhook-port="+port)
-	e.registerWebhook(t, address, ca)
+	e.registerWebhook(t, address, install)
 	admission(t, e)
 
 	// Without it the CRD still refuses mistakes, and what is right is let in; the controller resolves the rest.
@@ -85,15 +94,15 @@ func TestTheStandAloneManager(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	dir, ca := certificates(t)
-	e := start(t, cluster.Options{Nodes: 2, Untaint: true})
+	dir, install := certificates(t)
+	e := start(t, cluster.Options{Nodes: 2, Untaint: true, APIServerArgs: []string{servicesLead}})
 	e.kubectl(t, "apply", "-f", manifest("nodepool", "rbac.yaml"), "-f", manifest("nodepool", "manager.yaml"))
 	account := e.asAccount(t, poolController)
 	args := []string{"--kubeconfig=" + account, "--leader-elect-namespace=kube-system", "--webhook-cert-dir=" + dir}
 	first := e.operate(t, program, args...)
 	e.kubectl(t, "apply", "-f", manifest("crds"))
 	e.kubectl(t, "wait", "--for=condition=Established", "crd/nodepools.nodes.orrery.dev")
-	e.registerWebhook(t, first.webhook, ca)
+	e.registerWebhook(t, first.webhook, install)
 	admission(t, e)
 	e.poolSays(t, "a", "Ready", "True AsAsked")
 	e.carries(t, "node-1", "label team=a")
