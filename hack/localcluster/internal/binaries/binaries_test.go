@@ -83,7 +83,7 @@ func TestFindIgnoresWhatCannotRun(t *testing.T) {
 
 func TestFindRefusesUnknownProgramsAndFolders(t *testing.T) {
 	isolate(t)
-	if _, _, err := Find(Request{Names: []string{"kubelet"}}); err == nil || !strings.Contains(err.Error(), Etcd) {
+	if _, _, err := Find(Request{Names: []string{"kube-controller"}}); err == nil || !strings.Contains(err.Error(), Etcd) {
 		t.Errorf("unknown program: %v, want an error that lists the known ones", err)
 	}
 	if _, _, err := Find(Request{BinDir: filepath.Join(t.TempDir(), "absent")}); err == nil {
@@ -92,7 +92,7 @@ func TestFindRefusesUnknownProgramsAndFolders(t *testing.T) {
 }
 
 func TestEveryProgramHasARecipeAndItsModule(t *testing.T) {
-	for _, name := range append(All(), Suite()...) {
+	for _, name := range Known() {
 		r, ok := recipeFor(name)
 		if !ok {
 			t.Errorf("%s has no recipe", name)

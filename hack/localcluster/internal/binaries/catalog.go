@@ -1,6 +1,9 @@
 package binaries
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Version is the Kubernetes release of every program in the catalog. It names
 // the cache folder too, so that releases live beside each other.
@@ -29,8 +32,23 @@ func All() []string {
 	return []string{Etcd, APIServer, Scheduler, Kubectl, Kwok, ControllerManager}
 }
 
+// The programs that a node with real containers needs beside those of a cluster.
+const (
+	Kubelet = "kubelet"
+	Kubeadm = "kubeadm"
+	// Agnhost serves, fails, waits and probes inside the containers of the end-to-end tests.
+	Agnhost = "agnhost"
+	Proxy   = "kube-proxy"
+)
+
 // Suite lists the programs that test a cluster; they are built only by name.
 func Suite() []string { return []string{Ginkgo, E2E} }
+
+// Node lists the programs that make a real node; they are built only by name.
+func Node() []string { return []string{Kubelet, Kubeadm, Agnhost, Proxy} }
+
+// Known lists every program there is a recipe for.
+func Known() []string { return slices.Concat(All(), Suite(), Node()) }
 
 // recipe says how one program is compiled.
 type recipe struct {
@@ -59,7 +77,9 @@ func recipeFor(name string) (recipe, bool) {
 			ldflags: "-s -w " + versionFlags(),
 			test:    true,
 		}, true
-	case APIServer, Scheduler, ControllerManager, Kubectl:
+	case Agnhost:
+		return recipe{module: "kubernetes", pkg: "k8s.io/kubernetes/test/images/agnhost", ldflags: "-s -w"}, true
+	case APIServer, Scheduler, ControllerManager, Kubectl, Kubelet, Kubeadm, Proxy:
 		return recipe{
 			module:  "kubernetes",
 			pkg:     "k8s.io/kubernetes/cmd/" + name,

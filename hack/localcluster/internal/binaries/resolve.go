@@ -51,7 +51,7 @@ func Find(req Request) (found Set, missing []string, err error) {
 	found = Set{}
 	for _, name := range wanted(req.Names) {
 		if _, known := recipeFor(name); !known {
-			return nil, nil, fmt.Errorf("unknown program %q; known are %s", name, strings.Join(append(All(), Suite()...), ", "))
+			return nil, nil, fmt.Errorf("unknown program %q; known are %s", name, strings.Join(Known(), ", "))
 		}
 		for _, dir := range []string{req.BinDir, os.Getenv("KUBEBUILDER_ASSETS"), binDir(cache)} {
 			if path := filepath.Join(dir, name); dir != "" && executable(path) {

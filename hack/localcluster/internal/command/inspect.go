@@ -101,13 +101,13 @@ func newBuild(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:       "build [program...]",
 		Short:     "Build the programs that are missing (a cluster's, or the named ones) and print where they are",
-		ValidArgs: append(binaries.All(), binaries.Suite()...),
+		ValidArgs: binaries.Known(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			programs, err := binaries.Ensure(cmd.Context(), binaries.Request{Names: args, BinDir: binDir, Log: a.log})
 			if err != nil {
 				return err
 			}
-			for _, name := range append(binaries.All(), binaries.Suite()...) {
+			for _, name := range binaries.Known() {
 				if path := programs[name]; path != "" {
 					fmt.Fprintln(a.out, path)
 				}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const version = "v1.37.2" // of everything that the local cluster builds
+
+// image is an image that is made of a static binary.
+type image struct {
+	name    string
+	entries string
+}
+
+// build returns the paths of the programs of Kubernetes that the node consists of, by name.
+func (n *node) build(ctx context.Context) (map[string]string, error) {
+	names := []string{
+		"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kubelet", "kubeadm", "kube-proxy", "agnhost",
+	}
+	cmd := exec.CommandContext(ctx, n.localcluster, append([]string{"build"}, names...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("build the programs of Kubernetes: %w", err)
+	}
+	paths := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path := strings.TrimSpace(line)
+		paths[filepath.Base(path)] = path
+	}
+	for _, name := range names {
+		if paths[name] == "" {
+			return nil, fmt.Errorf("build the programs of Kubernetes: no %s among %s", name, out)
+		}
+	}
+	return paths, nil
+}
+
+// kubeadmImages returns the names of the images in the manifests that kubeadm writes, by their last part.
+func kubeadmImages(ctx context.Context, kubeadm string) (map[string]string, error) {
+	out, err := exec.CommandContext(ctx, kubeadm, "config", "images", "list", "--kubernetes-version="+version).Output()
+	if err != nil {
+		return nil, fmt.Errorf("list kubeadm's images: %w", err)
+	}
+	names := map[string]string{}
+	for name := range strings.FieldsSeq(string(out)) {
+		base, _, _ := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+		names[base] = name
+	}
+	return names, nil
+}
+
+// pack makes the archives of the images that the node starts with, and returns their paths.
+func (n *node) pack(ctx context.Context, built, names map[string]string) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return nil, err
+	}
+	var archives []string
+	for binary, img := range map[string]image{
+		built["etcd"]:                    {name: names["etcd"], entries: "etcd"},
+		built["kube-apiserver"]:          {name: names["kube-apiserver"], entries: "kube-apiserver"},
+		built["kube-scheduler"]:          {name: names["kube-scheduler"], entries: "kube-scheduler"},
+		built["kube-controller-manager"]: {name: names["kube-controller-manager"], entries: "kube-controller-manager"},
+		built["agnhost"]:                 {name: agnhostImage, entries: "/agnhost"},
+		self:                             {name: names["pause"], entries: "pause"},
+		busybox:                          {name: busyboxImage, entries: "/bin/busybox," + applets},
+	} {
+		archive, err := n.archive(ctx, img, binary)
+		if err != nil {
+			return nil, err
+		}
+		archives = append(archives, archive)
+	}
+	return archives, nil
+}
+
+// archive packs one image, unless the same one is there already.
+func (n *node) archive(ctx context.Context, img image, binary string) (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		return "", fmt.Errorf("pack %s: %w", img.name, err)
+	}
+	sum := fnv.New64a()
+	fmt.Fprintln(sum, img, binary, info.Size(), info.ModTime().UnixNano())
+	stem := strings.NewReplacer("/", "_", ":", "_").Replace(img.name)
+	path := filepath.Join(cache, "images", fmt.Sprintf("%s-%016x.tar", stem, sum.Sum64()))
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	older, _ := filepath.Glob(filepath.Join(cache, "images", stem+"-????????????????.tar"))
+	for _, old := range older {
+		_ = os.Remove(old)
+	}
+	args := []string{"-binary", binary, "-name", img.name, "-user", "0:0", "-o", path}
+	if img.entries != "" {
+		args = append(args, "-entry", img.entries)
+	}
+	cmd := exec.CommandContext(ctx, n.imageTool, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("pack %s: %w: %s", img.name, err, bytes.TrimSpace(out))
+	}
+	return path, nil
+}
+
+// The images of the end-to-end tests that every node has, under the names that Kubernetes' own suite gives them.
+const (
+	agnhostImage = "registry.k8s.io/e2e-test-images/agnhost:2.66.1"
+	busyboxImage = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2"
+)
+
+// applets are the names under which busybox is found in its image.
+const applets = "/bin/sh,/bin/httpd,/bin/sleep,/bin/cat,/bin/echo,/bin/ls,/bin/mkdir,/bin/mv,/bin/rm,/bin/cp,/bin/touch,/bin/wget," +
+	"/bin/nc,/bin/test,/bin/true,/bin/false,/bin/date,/bin/hostname,/bin/id,/bin/env,/bin/grep,/bin/seq,/bin/stat,/bin/chmod,/bin/expr"
