@@ -16,7 +16,7 @@ BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build image run test unit scenarios conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover clean localcluster faults
+.PHONY: help build image realnode test-realnode run test unit scenarios conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,13 @@ localcluster:
 
 image: build ## pack bin/orrery as a container image without a container engine: _output/image/orrery.tar, named $IMAGE
 	go run ./hack/image -binary $(BIN)/orrery -name '$(IMAGE)' -entry orrery,kube-controller-manager -o _output/image/orrery.tar
+
+realnode: build localcluster
+	go build -o $(BIN)/image ./hack/image
+	go build -o $(BIN)/realnode ./hack/realnode
+
+test-realnode: realnode ## put Orrery into the static pod of a real control-plane node, by the documentation, and go back; needs root
+	REALNODE_BIN=$(CURDIR)/$(BIN)/realnode go test -count=1 -v -run TestControlPlaneNode ./hack/realnode
 
 run: build localcluster ## start a real control plane on this machine with Orrery in it, and an example; Ctrl-C ends it
 	$(BIN)/localcluster demo --orrery-bin=$(BIN)/orrery --cm-arg='--controllers=*,nodepool-controller' --manifest manifests/crds \

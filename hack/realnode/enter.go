@@ -7,17 +7,24 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 )
 
-// inside returns a command that runs in the node.
+// inside returns a command that runs in the node as its administrator, with the programs of Kubernetes at hand.
 func (n *node) inside(ctx context.Context, command ...string) (*exec.Cmd, error) {
 	s, err := n.running()
 	if err != nil {
 		return nil, err
 	}
+	kubectl, err := n.program("kubectl")
+	if err != nil {
+		return nil, err
+	}
 	args := []string{"--target", strconv.Itoa(s.PID), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--root", "--wd=/", "--"}
-	return exec.CommandContext(ctx, "nsenter", append(args, command...)...), nil
+	cmd := exec.CommandContext(ctx, "nsenter", append(args, command...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/etc/kubernetes/admin.conf", "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+	return cmd, nil
 }
 
 // passed is the exit code of a command that was run for the caller, who has seen what it printed.
@@ -33,7 +40,7 @@ func pass(err error) error {
 	return err
 }
 
-// exec runs a command in the node, as its administrator.
+// exec runs a command in the node.
 func (n *node) exec(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
@@ -45,7 +52,6 @@ func (n *node) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	cmd.Env = append(os.Environ(), "KUBECONFIG=/etc/kubernetes/admin.conf")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return pass(cmd.Run())
 }
@@ -64,15 +70,24 @@ func (n *node) kubectl(ctx context.Context, args []string) error {
 }
 
 func (n *node) kubectlCommand(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	path, err := n.program("kubectl")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.kubeconfig())
+	return cmd, nil
+}
+
+// program returns the path of one of the programs that the node consists of.
+func (n *node) program(name string) (string, error) {
 	var plan struct{ Programs map[string]string }
 	text, err := os.ReadFile(n.path("plan.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &plan)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the node's plan: %w", err)
+		return "", fmt.Errorf("read the node's plan: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, plan.Programs["kubectl"], args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.kubeconfig())
-	return cmd, nil
+	return plan.Programs[name], nil
 }

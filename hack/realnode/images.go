@@ -16,7 +16,8 @@ const version = "v1.37.2" // of everything that the local cluster builds
 // image is an image that is made of a static binary.
 type image struct {
 	name    string
-	entries string
+	entries string // names in the image, as the packing tool takes them
+	user    string // as which it runs, if not as the tool's default
 }
 
 // build returns the paths of the programs of Kubernetes that the node consists of, by name.
@@ -69,13 +70,13 @@ func (n *node) pack(ctx context.Context, built, names map[string]string) ([]stri
 	}
 	var archives []string
 	for binary, img := range map[string]image{
-		built["etcd"]:                    {name: names["etcd"], entries: "etcd"},
-		built["kube-apiserver"]:          {name: names["kube-apiserver"], entries: "kube-apiserver"},
-		built["kube-scheduler"]:          {name: names["kube-scheduler"], entries: "kube-scheduler"},
-		built["kube-controller-manager"]: {name: names["kube-controller-manager"], entries: "kube-controller-manager"},
-		built["agnhost"]:                 {name: agnhostImage, entries: "/agnhost"},
-		self:                             {name: names["pause"], entries: "pause"},
-		busybox:                          {name: busyboxImage, entries: "/bin/busybox," + applets},
+		built["etcd"]:                    {name: names["etcd"], entries: "etcd", user: "0:0"},
+		built["kube-apiserver"]:          {name: names["kube-apiserver"], entries: "kube-apiserver", user: "0:0"},
+		built["kube-scheduler"]:          {name: names["kube-scheduler"], entries: "kube-scheduler", user: "0:0"},
+		built["kube-controller-manager"]: {name: names["kube-controller-manager"], entries: "kube-controller-manager", user: "0:0"},
+		built["agnhost"]:                 {name: agnhostImage, entries: "/agnhost", user: "0:0"},
+		self:                             {name: names["pause"], entries: "pause", user: "0:0"},
+		busybox:                          {name: busyboxImage, entries: "/bin/busybox," + applets, user: "0:0"},
 	} {
 		archive, err := n.archive(ctx, img, binary)
 		if err != nil {
@@ -107,7 +108,10 @@ func (n *node) archive(ctx context.Context, img image, binary string) (string, e
 	for _, old := range older {
 		_ = os.Remove(old)
 	}
-	args := []string{"-binary", binary, "-name", img.name, "-user", "0:0", "-o", path}
+	args := []string{"-binary", binary, "-name", img.name, "-o", path}
+	if img.user != "" {
+		args = append(args, "-user", img.user)
+	}
 	if img.entries != "" {
 		args = append(args, "-entry", img.entries)
 	}

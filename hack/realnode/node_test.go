@@ -30,31 +30,40 @@ func TestNamesThatWouldLeaveTheFolderAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheSwitchChangesOneLine(t *testing.T) {
-	n := folder(t, "a")
-	path := n.path("kubernetes", "manifests", manager+".yaml")
+func TestTheImageIsTheOnlyOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pod.yaml")
 	const text = "spec:\n  containers:\n  - command:\n    - kube-controller-manager\n    image: registry.k8s.io/x:v1\n    imagePullPolicy: IfNotPresent\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		image   string
-		changed bool
-	}{{"orrery:v1", true}, {"orrery:v1", false}, {"registry.k8s.io/x:v1", true}} {
-		changed, err := n.editManifest(step.image)
-		got, readErr := os.ReadFile(path)
-		if err != nil || readErr != nil || changed != step.changed || string(got) != strings.Replace(text, "registry.k8s.io/x:v1", step.image, 1) {
-			t.Errorf("%s: changed %v, %v, %v:\n%s", step.image, changed, err, readErr, got)
+	for n, want := range []string{"", "registry.k8s.io/x:v1", ""} {
+		if err := os.WriteFile(path, []byte(strings.Repeat(text, n)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := imageIn(path); got != want || (err != nil) != (want == "") {
+			t.Errorf("%d images: %q, %v", n, got, err)
 		}
 	}
-	if err := os.WriteFile(path, []byte(text+text), 0o600); err != nil {
+}
+
+// TestTheDocumentationSaysHowToSwitch reads the commands that the switch runs, and finds those that matter.
+func TestTheDocumentationSaysHowToSwitch(t *testing.T) {
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.editManifest("orrery:v1"); err == nil {
-		t.Error("a manifest with two images is edited")
+	there, err := documented(string(text), "2. Make both manifests", "4. See that it took over")
+	if err != nil || !strings.Contains(there, "kubectl patch --local") || !strings.HasSuffix(there, "mv orrery.yaml manifests/kube-controller-manager.yaml") {
+		t.Errorf("%v: there with\n%s", err, there)
 	}
-	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
-		t.Errorf("the kubelet would run one of %v", entries)
+	back, err := documented(string(text), "## Go back", "or `kubeadm init")
+	if err != nil || !strings.Contains(back, "rm manifests/kube-controller-manager-rest.yaml") {
+		t.Errorf("%v: back with\n%s", err, back)
+	}
+	for _, bad := range []string{"prose only\nend", "start\n    command\n", "    command\nend", "start\nprose\nend"} {
+		if got, err := documented(bad, "start", "end"); err == nil {
+			t.Errorf("%q has the commands %q", bad, got)
+		}
+	}
+	if _, err := imageIn("../../manifests/kubeadm/" + manager + "+strategic.yaml"); err != nil {
+		t.Error(err)
 	}
 }
 

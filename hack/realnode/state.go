@@ -20,7 +20,8 @@ type node struct {
 	timeout time.Duration
 	keep    bool // what did not get up, to look at
 
-	imageTool, orrery, localcluster string
+	imageTool, orrery, localcluster string // programs
+	repo                            string // this repository
 }
 
 // state is what is remembered of a node that was started.

@@ -150,7 +150,7 @@ func (n *node) writeKubeconfig(s state) error {
 func (n *node) tail() error {
 	text, err := os.ReadFile(n.path("logs", "node.log"))
 	if err != nil {
-		return nil //nolint:nilerr // it was never written
+		return nil // it was never written
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return errors.New(strings.Join(lines[max(0, len(lines)-15):], "\n"))
