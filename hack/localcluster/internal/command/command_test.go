@@ -209,7 +209,7 @@ func TestMistakesGetOneClearLine(t *testing.T) {
 		"must be upstream, orrery or none":     {"up", "--controller-manager=other"},
 		"nothing rolls out without":            {"demo", "--controller-manager=none"},
 		"must be lower case letters":           {"up", "--name=A/B"},
-		"unknown program \"cri-tools\"; known":   {"build", "cri-tools"},
+		"unknown program \"cri-tools\"; known": {"build", "cri-tools"},
 		"use binaries of /does/not/exist: not": {"up", "--bin-dir=/does/not/exist"},
 	} {
 		var out, log bytes.Buffer
