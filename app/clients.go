@@ -25,6 +25,7 @@ type clients struct {
 	manager    *manager.Manager
 	mapper     *client.Mapper
 	core       typedcorev1.CoreV1Interface
+	traffic    *client.Traffic
 }
 
 // loadConfig reads the kubeconfig that the flags name, or the configuration of the pod that this process runs in.
@@ -52,7 +53,7 @@ func loadConfig(s *options.CMServer) (*rest.Config, error) {
 	return rest.AddUserAgent(config, "orrery"), nil
 }
 
-func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper *client.Mapper) (*clients, error) {
+func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper *client.Mapper, traffic *client.Traffic) (*clients, error) {
 	// Service accounts and their tokens are made for controllers, so that they end with the lease as well.
 	fenced := rest.CopyConfig(config)
 	fenced.Wrap(m.Fence().Wrap)
@@ -60,7 +61,7 @@ func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", config.Host, err)
 	}
-	return &clients{root: config, perAccount: perAccount, manager: m, mapper: mapper, core: core}, nil
+	return &clients{root: config, perAccount: perAccount, manager: m, mapper: mapper, core: core, traffic: traffic}, nil
 }
 
 // connection is what one controller talks to the server with.
@@ -76,7 +77,8 @@ func (c *clients) forController(d kit.Descriptor) (*connection, error) {
 	out := &connection{}
 	if c.perAccount && d.ServiceAccount != "" {
 		id := &identity{account: d.ServiceAccount, core: c.core}
-		config = rest.AnonymousClientConfig(config)
+		config = rest.AnonymousClientConfig(config) // without what was wrapped around the transport, too
+		config.Wrap(c.traffic.Wrap)
 		config.Wrap(id.wrap)
 		out.warm = func(ctx context.Context) error {
 			_, err := id.current(ctx)

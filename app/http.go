@@ -36,7 +36,7 @@ func (d *daemon) addHTTP(ctx context.Context) error {
 		},
 		Status:    &serving.Status{BinaryVersion: version.Get().GitVersion},
 		Profiling: s.Debugging.Profiling, ContentionProfiling: s.Debugging.ContentionProfiling,
-		Controllers: d,
+		Controllers: d.status,
 	}.Install(mux)
 	for _, c := range s.Controllers {
 		for page, handler := range c.Pages {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes/scheme"
@@ -15,6 +16,7 @@ import (
 	"orrery/kit"
 	"orrery/kit/client"
 	"orrery/kit/manager"
+	"orrery/kit/status"
 	"orrery/kit/webhook"
 	"orrery/options"
 )
@@ -27,6 +29,8 @@ func Run(ctx context.Context, s *options.CMServer) error {
 	if err != nil {
 		return err
 	}
+	var traffic client.Traffic
+	config.Wrap(traffic.Wrap)
 	mapper, err := client.NewMapper(config, nil)
 	if err != nil {
 		return err
@@ -45,13 +49,17 @@ func Run(ctx context.Context, s *options.CMServer) error {
 			return err
 		}
 	}
-	c, err := newClients(config, s.UseServiceAccountCredentials, m, mapper)
+	c, err := newClients(config, s.UseServiceAccountCredentials, m, mapper, &traffic)
 	if err != nil {
 		return err
 	}
 
 	// HTTP, before anything that can take long.
 	d := &daemon{options: s, clients: c, manager: m}
+	d.status = d.newStatusPage()
+	if err := m.AddServer(manager.Func("status sampler", d.status.Run)); err != nil {
+		return err
+	}
 	if err := d.addHTTP(ctx); err != nil {
 		return err
 	}
@@ -109,6 +117,8 @@ type daemon struct {
 	options *options.CMServer
 	clients *clients
 	manager *manager.Manager
+	status  *status.Page
+	built   atomic.Bool // all controllers that can be have been built
 }
 
 // runControllers is what the leader does: it builds the controllers and starts them, and then the informers.
@@ -124,6 +134,7 @@ func (d *daemon) runControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.built.Store(true)
 	d.manager.Cache().Start(ctx)
 	klog.FromContext(ctx).Info("Started all controllers", "loops", len(d.manager.Controllers()))
 	return nil

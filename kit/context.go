@@ -83,9 +83,13 @@ type ControllerContext struct {
 	// Register publishes a controller's own metrics. Nil publishes nothing.
 	Register func(...compmetrics.Registerable)
 
-	scope *Scope
-	needs *needs
-	kind  schema.GroupVersionKind // that a source was given, while it is attached
+	// PanicPolicy says what happens on a panic; empty means IsolatePanics.
+	PanicPolicy PanicPolicy
+
+	scope  *Scope
+	needs  *needs
+	panics *panics
+	kind   schema.GroupVersionKind // that a source was given, while it is attached
 }
 
 // Scope collects what the Init functions of one process build. The daemon runs and shows what is in it.
@@ -104,7 +108,7 @@ func NewScopeFor(built func(Controller) error) *Scope { return &Scope{built: bui
 
 // In returns a copy of the context, for one Init, whose controllers are collected in s.
 func (cc ControllerContext) In(s *Scope) ControllerContext {
-	cc.scope, cc.needs = s, &needs{}
+	cc.scope, cc.needs, cc.panics = s, &needs{}, &panics{}
 	if cc.Metrics == nil {
 		cc.Metrics = NewMetrics()
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,10 @@ type Controller interface {
 	Healthy(now time.Time) error
 	// State returns what the debug page shows.
 	State(now time.Time) State
+	// Past returns the reconciles of the keys that the function picks, newest first, as far back as they are remembered.
+	Past(picks func(key string) bool) []Entry
+	// Sample returns the counts, at little cost, and begins a new span for the slowest reconcile.
+	Sample() Sample
 }
 
 // Builder puts a controller together.
@@ -94,7 +99,10 @@ func (b *Builder[K]) Complete() error {
 	c := &controller[K]{
 		name: name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
 		queue: newQueue(cmp.Or(b.queue, name), l), lanes: l, running: map[K]time.Time{},
-		log: b.cc.Log.WithValues("controller", name),
+		log: b.cc.Log.WithValues("controller", name), history: newHistory[K](),
+	}
+	if c.kind, err = b.keyKind(); err != nil {
+		return fmt.Errorf("controller %s: %w", name, err)
 	}
 	c.writes = newOwnWrites(b.cc.Cache, c.queue.Add)
 	b.cc.Metrics.start(b.cc.Name, name, b.workers)
@@ -138,6 +146,17 @@ func (b *Builder[K]) check() (name string, err error) {
 	return name, err
 }
 
+// keyKind returns the kind of the objects whose keys are reconciled, where a source says so.
+func (b *Builder[K]) keyKind() (string, error) {
+	for _, s := range b.sources {
+		if s.own != nil {
+			gvk, err := s.own(b.cc)
+			return gvk.Kind, err
+		}
+	}
+	return "", nil
+}
+
 // nameAfterKind names a context without a name after the kind of the builder's own objects.
 func (b *Builder[K]) nameAfterKind() error {
 	if b.cc.Name != "" {
@@ -173,10 +192,12 @@ type controller[K comparable] struct {
 	lanes   *lanes[K]
 	sources []attached[K]
 	writes  *ownWrites[K]
+	kind    string // of the objects that the keys name; empty where they name others
 	onSkip  func(stale schema.GroupResource)
 	log     klog.Logger
 
 	started atomic.Bool
+	skips   atomic.Uint64
 
 	mu      sync.Mutex // guards the fields below
 	phase   phase
@@ -227,7 +248,7 @@ func (c *controller[K]) background(ctx context.Context, s attached[K]) {
 		if err == nil {
 			return
 		}
-		c.cc.panicked(c.name, err, s.name, nil, nil)
+		c.cc.panicked(c.name, err, "source "+s.name, "")
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
@@ -315,20 +336,26 @@ func (c *controller[K]) step(ctx context.Context, key K) {
 		return err
 	})
 	end := time.Now()
-	c.writes.note(key, wrote.Take(), end)
+	writes := wrote.Take()
+	c.writes.note(key, writes, end)
 	out := classify(ctx, res, err)
-	c.file(key, out, res, err)
-	c.end(key, out, err, start, end)
+	again := c.file(key, out, res, err)
+	c.end(past[K]{
+		key: key, outcome: out.index(), err: errorText(err), at: end.UnixNano(), took: int64(end.Sub(start)),
+		again: int64(again), writes: uint16(min(len(writes), math.MaxUint16)),
+	}, end)
 }
 
-// file decides what an outcome means for its key. It is the only place that knows the retry policy.
-func (c *controller[K]) file(key K, out Outcome, res Result, err error) {
+// file decides what an outcome means for its key. It is the only place that knows the retry policy. It returns in how long
+// the key comes again without a change; 0 means that it does not.
+func (c *controller[K]) file(key K, out Outcome, res Result, err error) (again time.Duration) {
 	switch out {
 	case OutcomeDone, OutcomeCancelled:
 		c.queue.Forget(key)
 	case OutcomeLater:
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, res.After)
+		return res.After
 	case OutcomeDropped:
 		c.queue.Forget(key)
 		c.log.V(4).Info("Dropped: the namespace is being deleted", "key", key)
@@ -336,18 +363,28 @@ func (c *controller[K]) file(key K, out Outcome, res Result, err error) {
 		c.queue.Forget(key)
 		c.log.Error(err, "Reconcile failed for good; the next change is the next try", "key", key)
 	case OutcomeConflict:
-		c.queue.AddRateLimited(key)
+		again = c.retry(key)
 		c.log.V(2).Info("Someone else wrote first; trying again", "key", key, "conflict", err)
 	case OutcomePanicked:
-		c.queue.AddRateLimited(key)
-		c.cc.panicked(c.name, err, fmt.Sprintf("reconcile of %v", key), nil, nil)
+		again = c.retry(key)
+		c.cc.panicked(c.name, err, "reconcile", keyText(key))
 	case OutcomeFailed:
-		c.queue.AddRateLimited(key)
+		again = c.retry(key)
 		c.log.Error(err, "Reconcile failed; trying again", "key", key, "failures", c.queue.NumRequeues(key))
 	}
+	return again
+}
+
+// retry has the key come again, later each time, and returns in how long.
+func (c *controller[K]) retry(key K) time.Duration {
+	c.queue.AddRateLimited(key)
+	// What the queue's limiter has just decided, by the same rule.
+	doublings := min(max(c.queue.NumRequeues(key)-1, 0), 20)
+	return min(backoffBase<<doublings, backoffCap)
 }
 
 func (c *controller[K]) skipped(key K, stale schema.GroupResource) {
+	c.skips.Add(1)
 	c.cc.Metrics.skips.WithLabelValues(c.name).Inc()
 	if c.onSkip != nil {
 		c.onSkip(stale)

@@ -23,8 +23,20 @@ const (
 	OutcomeCancelled Outcome = "cancelled" // the process is stopping
 )
 
+const numOutcomes = 8
+
 // outcomes lists all outcomes, for metrics that start at zero.
-var outcomes = []Outcome{OutcomeDone, OutcomeLater, OutcomeConflict, OutcomeFailed, OutcomeTerminal, OutcomeDropped, OutcomePanicked, OutcomeCancelled}
+var outcomes = [numOutcomes]Outcome{OutcomeDone, OutcomeLater, OutcomeConflict, OutcomeFailed, OutcomeTerminal, OutcomeDropped, OutcomePanicked, OutcomeCancelled}
+
+// index returns the place of an outcome in outcomes.
+func (o Outcome) index() uint8 {
+	for i, known := range outcomes {
+		if known == o {
+			return uint8(i)
+		}
+	}
+	return numOutcomes - 1
+}
 
 func classify(ctx context.Context, res Result, err error) Outcome {
 	var p *PanicError

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type lanes[K comparable] struct {
 	voids      int            // the sum of overtaken
 
 	moved atomic.Int64 // when the queue last gave out a key or ceased to be empty, in Unix nanoseconds
+	since atomic.Int64 // when the key was added that has waited longest, in Unix nanoseconds; 0: none waits
 }
 
 func newLanes[K comparable]() *lanes[K] {
@@ -51,24 +53,26 @@ func (l *lanes[K]) Touch(key K) {
 	}
 	l.overtaken[key]++
 	l.voids++
-	l.pushFast(key)
+	l.pushFast(key, time.Now().UnixNano())
 }
 
 // Push implements workqueue.Queue.
 func (l *lanes[K]) Push(key K) {
+	now := time.Now().UnixNano()
 	if l.Len() == 0 {
-		l.moved.Store(time.Now().UnixNano())
+		l.moved.Store(now)
+		l.since.Store(now)
 	}
 	if l.takeMark(key) {
-		l.pushFast(key)
+		l.pushFast(key, now)
 		return
 	}
-	l.slow.push(key)
+	l.slow.push(queued[K]{key, now})
 }
 
-func (l *lanes[K]) pushFast(key K) {
+func (l *lanes[K]) pushFast(key K, now int64) {
 	l.urgent[key] = struct{}{}
-	l.fast.push(key)
+	l.fast.push(queued[K]{key, now})
 }
 
 // Len implements workqueue.Queue.
@@ -77,17 +81,31 @@ func (l *lanes[K]) Len() int { return l.fast.n + l.slow.n - l.voids }
 // Pop implements workqueue.Queue.
 func (l *lanes[K]) Pop() K {
 	l.moved.Store(time.Now().UnixNano())
+	key := l.pop()
+	l.dropVoids()
+	l.since.Store(min(l.fast.head(), l.slow.head()) % never)
+	return key
+}
+
+func (l *lanes[K]) pop() K {
 	if l.fast.n > 0 {
-		key := l.fast.pop()
+		key := l.fast.pop().key
 		delete(l.urgent, key)
 		return key
 	}
-	for {
-		key := l.slow.pop()
+	l.dropVoids()
+	return l.slow.pop().key
+}
+
+// dropVoids makes the first entry of slow one that counts.
+func (l *lanes[K]) dropVoids() {
+	for l.voids > 0 && l.slow.n > 0 {
+		key := l.slow.buf[l.slow.first].key
 		n := l.overtaken[key]
 		if n == 0 {
-			return key
+			return
 		}
+		l.slow.pop()
 		l.voids--
 		if l.overtaken[key] = n - 1; n == 1 {
 			delete(l.overtaken, key)
@@ -95,37 +113,64 @@ func (l *lanes[K]) Pop() K {
 	}
 }
 
+// oldest returns how long the key has waited that has waited longest.
+func (l *lanes[K]) oldest(now time.Time) time.Duration {
+	since := l.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(0, time.Duration(now.UnixNano()-since))
+}
+
 // lastMove returns when the queue last gave out a key or ceased to be empty.
 func (l *lanes[K]) lastMove() time.Time { return time.Unix(0, l.moved.Load()) }
 
-// ring is a first-in-first-out buffer that grows and gives memory back when it empties.
-type ring[K comparable] struct {
-	buf  []K
-	head int
-	n    int
+// queued is a key and since when it has waited, in Unix nanoseconds.
+type queued[K comparable] struct {
+	key   K
+	since int64
 }
 
-func (r *ring[K]) push(key K) {
+const (
+	never    = math.MaxInt64 // later than all times
+	smallest = 16            // entries of a buffer that is kept when it empties
+)
+
+// ring is a first-in-first-out buffer that grows and gives memory back when it empties.
+type ring[K comparable] struct {
+	buf   []queued[K]
+	first int
+	n     int
+}
+
+func (r *ring[K]) push(key queued[K]) {
 	if r.n == len(r.buf) {
-		grown := make([]K, max(16, 2*len(r.buf)))
+		grown := make([]queued[K], max(smallest, 2*len(r.buf)))
 		for i := range r.n {
-			grown[i] = r.buf[(r.head+i)%len(r.buf)]
+			grown[i] = r.buf[(r.first+i)%len(r.buf)]
 		}
-		r.buf, r.head = grown, 0
+		r.buf, r.first = grown, 0
 	}
-	r.buf[(r.head+r.n)%len(r.buf)] = key
+	r.buf[(r.first+r.n)%len(r.buf)] = key
 	r.n++
 }
 
-func (r *ring[K]) pop() K {
-	var zero K
-	key := r.buf[r.head]
-	r.buf[r.head] = zero
-	r.head = (r.head + 1) % len(r.buf)
-	if r.n--; r.n == 0 {
-		r.buf, r.head = nil, 0
+func (r *ring[K]) pop() queued[K] {
+	key := r.buf[r.first]
+	r.buf[r.first] = queued[K]{}
+	r.first = (r.first + 1) % len(r.buf)
+	if r.n--; r.n == 0 && len(r.buf) > smallest {
+		r.buf, r.first = nil, 0
 	}
 	return key
+}
+
+// head returns since when the first key has waited, or never where there is none.
+func (r *ring[K]) head() int64 {
+	if r.n == 0 {
+		return never
+	}
+	return r.buf[r.first].since
 }
 
 func newQueue[K comparable](name string, l *lanes[K]) workqueue.TypedRateLimitingInterface[K] {

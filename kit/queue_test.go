@@ -77,14 +77,14 @@ func TestRingKeepsOrderAsItGrowsAndWraps(t *testing.T) {
 	next, want := 0, 0
 	for round := range 50 {
 		for range 1 + round*3%17 {
-			r.push(next)
+			r.push(queued[int]{key: next})
 			next++
 		}
 		for range 1 + round*5%13 {
 			if r.n == 0 {
 				break
 			}
-			if got := r.pop(); got != want {
+			if got := r.pop().key; got != want {
 				t.Fatalf("popped %d, want %d", got, want)
 			}
 			want++

@@ -238,7 +238,7 @@ func passes[P client.Object](cc ControllerContext, filters []Filter[P], old, new
 		return nil
 	})
 	if err != nil {
-		cc.panicked(cc.Name, err, "filter", old, new)
+		cc.panickedOn(err, "filter", old, new)
 		return true
 	}
 	return ok
@@ -250,7 +250,7 @@ func Observe(cc ControllerContext, i *cache.Informer, h cache.Handler) (*cache.R
 	return i.AddHandler(func(old, new client.Object, listed bool) {
 		err := Guard(func() error { h(old, new, listed); return nil })
 		if err != nil {
-			cc.panicked(cc.Name, err, "handler", old, new)
+			cc.panickedOn(err, "handler", old, new)
 		}
 	})
 }

@@ -9,9 +9,6 @@ import (
 	"orrery/kit/cache"
 )
 
-// historyLen is how many outcomes the debug page shows.
-const historyLen = 32
-
 // Bounds of health: beyond them a loop is reported as degraded.
 const (
 	syncLimit    = time.Minute      // caches not filled, or not kept up to date
@@ -33,9 +30,11 @@ const (
 type Entry struct {
 	Key     string        `json:"key"`
 	Outcome Outcome       `json:"outcome"`
-	Error   string        `json:"error,omitempty"`
+	Error   string        `json:"error,omitempty"` // its first 512 bytes
 	At      time.Time     `json:"at"`
 	Took    time.Duration `json:"tookNanoseconds"`
+	Writes  int           `json:"writes"`        // that it sent to the server and were not refused
+	Next    time.Time     `json:"next,omitzero"` // when the key was to be looked at again without a change
 }
 
 // Running is a reconcile under way.
@@ -55,67 +54,32 @@ type SourceState struct {
 type State struct {
 	Name        string             `json:"name"`
 	Controller  string             `json:"controller"`
+	Kind        string             `json:"kind,omitempty"` // of the objects that its keys name, where they name objects of one kind
 	Phase       string             `json:"phase"`
+	Since       time.Time          `json:"since,omitzero"` // when the phase began
 	Workers     int                `json:"workers"`
 	QueueLength int                `json:"queueLength"`
+	Oldest      time.Duration      `json:"oldestNanoseconds"` // how long the key has waited that is next in the queue
 	Running     []Running          `json:"running"`
 	Totals      map[Outcome]uint64 `json:"totals"`
+	Retries     uint64             `json:"retries"` // reconciles that were to be tried again
+	Writes      uint64             `json:"writes"`
+	Skips       uint64             `json:"staleSkips"` // put off because the cache did not show the loop's own writes yet
 	LastSuccess time.Time          `json:"lastSuccess,omitzero"`
+	LastError   string             `json:"lastError,omitempty"`
+	FailingFrom time.Time          `json:"failingSince,omitzero"` // the first failure since the last success
 	Degraded    string             `json:"degraded,omitempty"`
 	Sources     []SourceState      `json:"sources"`
+	Panics      []Panic            `json:"panics,omitempty"` // the last ones, newest first
 	Last        []Entry            `json:"last"`
 }
 
-// past is an Entry as the loop keeps it: formatted only when someone looks.
-type past[K comparable] struct {
-	key     K
-	outcome Outcome
-	err     error
-	at      time.Time
-	took    time.Duration
-}
-
-// history is a loop's recent past. Its owner's lock guards it.
-type history[K comparable] struct {
-	last     [historyLen]past[K]
-	count    uint64
-	totals   map[Outcome]uint64
-	success  time.Time // end of the last reconcile that did not fail
-	finished time.Time // end of the last reconcile
-	failing  time.Time // end of the first failure since the last success; zero if none
-}
-
-func (h *history[K]) add(e past[K]) {
-	if h.totals == nil {
-		h.totals = map[Outcome]uint64{}
-	}
-	h.last[h.count%historyLen] = e
-	h.count++
-	h.totals[e.outcome]++
-	h.finished = e.at
-	switch e.outcome {
-	case OutcomeFailed, OutcomePanicked, OutcomeTerminal:
-		if h.failing.IsZero() {
-			h.failing = e.at
-		}
-	case OutcomeDone, OutcomeLater, OutcomeDropped, OutcomeConflict, OutcomeCancelled:
-		h.success, h.failing = e.at, time.Time{}
-	}
-}
-
-// entries returns the kept entries, newest first.
-func (h *history[K]) entries() []Entry {
-	n := min(h.count, historyLen)
-	out := make([]Entry, 0, n)
-	for i := range n {
-		r := h.last[(h.count-1-i)%historyLen]
-		e := Entry{Key: keyText(r.key), Outcome: r.outcome, At: r.at, Took: r.took}
-		if r.err != nil {
-			e.Error = r.err.Error()
-		}
-		out = append(out, e)
-	}
-	return out
+// Sample is what a loop has counted since it was built.
+type Sample struct {
+	Reconciles, Failures, Retries, Skips, Writes uint64
+	Took                                         time.Duration // of all reconciles together
+	Slowest                                      time.Duration // the longest since the last sample
+	Queue, Running                               int
 }
 
 func (c *controller[K]) enter(p phase) {
@@ -131,15 +95,46 @@ func (c *controller[K]) begin(key K, now time.Time) {
 	c.cc.Metrics.active.WithLabelValues(c.name).Set(float64(len(c.running)))
 }
 
-func (c *controller[K]) end(key K, out Outcome, err error, start, end time.Time) {
-	took := end.Sub(start)
-	c.cc.Metrics.reconciles.WithLabelValues(c.name, string(out)).Inc()
-	c.cc.Metrics.durations.WithLabelValues(c.name).Observe(took.Seconds())
+func (c *controller[K]) end(p past[K], end time.Time) {
+	c.cc.Metrics.reconciles.WithLabelValues(c.name, string(outcomes[p.outcome])).Inc()
+	c.cc.Metrics.durations.WithLabelValues(c.name).Observe(time.Duration(p.took).Seconds())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.running, key)
+	delete(c.running, p.key)
 	c.cc.Metrics.active.WithLabelValues(c.name).Set(float64(len(c.running)))
-	c.history.add(past[K]{key: key, outcome: out, err: err, at: end, took: took})
+	c.history.add(p, end)
+}
+
+// Sample implements Controller.
+func (c *controller[K]) Sample() Sample {
+	s := Sample{Queue: c.queue.Len(), Skips: c.skips.Load()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := &c.history
+	for i, n := range h.totals {
+		s.Reconciles += n
+		switch outcomes[i] {
+		case OutcomeFailed, OutcomePanicked, OutcomeTerminal:
+			s.Failures += n
+		}
+	}
+	s.Retries, s.Writes, s.Took, s.Slowest, s.Running = h.retries(), h.writes, h.took, h.slowest, len(c.running)
+	h.slowest = 0
+	return s
+}
+
+// retries counts the reconciles whose key was to come again although nothing had asked for it.
+func (h *history[K]) retries() uint64 {
+	return h.totals[OutcomeFailed.index()] + h.totals[OutcomePanicked.index()] + h.totals[OutcomeConflict.index()]
+}
+
+// Past implements Controller.
+func (c *controller[K]) Past(picks func(key string) bool) []Entry {
+	c.mu.Lock()
+	h := history[K]{recent: c.history.recent, trouble: c.history.trouble}
+	h.recent.buf, h.trouble.buf = slices.Clone(h.recent.buf), slices.Clone(h.trouble.buf)
+	c.mu.Unlock()
+	return h.matching(picks)
 }
 
 // Healthy implements Controller.
@@ -173,7 +168,7 @@ func (c *controller[K]) Healthy(now time.Time) error {
 		return fmt.Errorf("%d keys wait and none has been taken up for %s", queued, now.Sub(progress).Round(time.Second))
 	}
 	if f := c.history.failing; !f.IsZero() && now.Sub(f) > failureLimit && now.Sub(c.history.finished) < failureLimit {
-		return fmt.Errorf("every reconcile has failed for %s; the last: %s", now.Sub(f).Round(time.Second), c.history.entries()[0].Error)
+		return fmt.Errorf("every reconcile has failed for %s; the last: %s", now.Sub(f).Round(time.Second), c.history.lastError)
 	}
 	return nil
 }
@@ -192,7 +187,10 @@ func reasons(informers []*cache.Informer) string {
 // State implements Controller.
 func (c *controller[K]) State(now time.Time) State {
 	informers, _ := c.cc.needs.list()
-	s := State{Name: c.name, Controller: c.cc.Name, Workers: c.workers, QueueLength: c.queue.Len(), Running: []Running{}}
+	s := State{
+		Name: c.name, Controller: c.cc.Name, Kind: c.kind, Workers: c.workers, QueueLength: c.queue.Len(), Running: []Running{},
+		Oldest: c.lanes.oldest(now), Skips: c.skips.Load(), Panics: c.cc.panics.of(c.name, c.cc.Name),
+	}
 	for _, i := range informers {
 		s.Sources = append(s.Sources, SourceState{Name: "cache " + i.String(), Synced: i.HasSynced(), Error: i.LastError()})
 	}
@@ -204,7 +202,7 @@ func (c *controller[K]) State(now time.Time) State {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.Phase = string(c.phase)
+	s.Phase, s.Since = string(c.phase), c.since
 	if c.phase == "" {
 		s.Phase = string(phaseBuilt)
 	}
@@ -213,11 +211,12 @@ func (c *controller[K]) State(now time.Time) State {
 	}
 	slices.SortFunc(s.Running, func(a, b Running) int { return int(b.Age - a.Age) })
 	s.Totals = map[Outcome]uint64{}
-	for _, o := range outcomes {
-		s.Totals[o] = c.history.totals[o]
+	for i, o := range outcomes {
+		s.Totals[o] = c.history.totals[i]
 	}
-	s.LastSuccess = c.history.success
-	s.Last = c.history.entries()
+	s.Retries, s.Writes = c.history.retries(), c.history.writes
+	s.LastSuccess, s.LastError, s.FailingFrom = c.history.success, c.history.lastError, c.history.failing
+	s.Last = c.history.last(historyLen)
 	return s
 }
 

@@ -29,6 +29,7 @@ type CMServer struct {
 	ConfigFile string
 
 	Generic
+	Operation
 	Debugging       Debugging
 	LeaderMigration LeaderMigration
 	Gates           Gates
@@ -58,6 +59,7 @@ type CMServer struct {
 func NewCMServer() *CMServer {
 	return &CMServer{
 		Generic:        NewGeneric(),
+		Operation:      Operation{PanicPolicy: kit.IsolatePanics},
 		Debugging:      Debugging{Profiling: true},
 		SecureServing:  serving.NewSecureOptions(),
 		Authentication: serving.NewAuthenticationOptions(),
@@ -87,6 +89,7 @@ func (s *CMServer) Flags() cliflag.NamedFlagSets {
 	s.Shared.Cloud.AddFlags(generic)
 	s.Gates.AddFlags(generic)
 	s.Webhooks.AddFlags(generic)
+	s.Operation.AddFlags(generic)
 	generic.StringVar(&s.ConfigFile, "config", s.ConfigFile,
 		"File with a "+configKind+" of "+configVersion+". Flags given on the command line win over it.")
 	s.SecureServing.AddFlags(fss.FlagSet("secure serving"))
@@ -176,6 +179,7 @@ func (s *CMServer) Validate(knownControllers, disabledByDefault []string) error 
 	errs = append(errs, s.LeaderMigration.Validate()...)
 	errs = append(errs, s.Gates.Validate()...)
 	errs = append(errs, s.Webhooks.Validate()...)
+	errs = append(errs, s.Operation.Validate()...)
 	errs = append(errs, s.Shared.Validate()...)
 	errs = append(errs, s.SecureServing.Validate()...)
 	errs = append(errs, s.Authentication.Validate()...)

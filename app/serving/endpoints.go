@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-base/metrics/prometheus/slis"
 
 	"orrery/kit/health"
+	"orrery/kit/status"
 )
 
 // Endpoints says which of the usual pages there are and what they show. A field left
@@ -30,8 +31,8 @@ type Endpoints struct {
 	Profiling bool
 	// ContentionProfiling also records where goroutines block. It needs Profiling.
 	ContentionProfiling bool
-	// Controllers serves /debug/controllers.
-	Controllers Debugger
+	// Controllers serves /debug/controllers and what is below it.
+	Controllers http.Handler
 }
 
 // Install puts the pages on the mux. Other pages may be added to it before or after.
@@ -50,9 +51,8 @@ func (e Endpoints) Install(m *Mux) {
 		installProfiling(m, e.ContentionProfiling)
 	}
 	if e.Controllers != nil {
-		page := controllersPage{e.Controllers}
-		m.HandleUnlisted("/debug/controllers", page)
-		m.HandleUnlisted("/debug/controllers/", page)
+		m.HandleUnlisted(status.Path, e.Controllers)
+		m.HandleUnlisted(status.Path+"/", e.Controllers)
 	}
 	if e.Flags != nil {
 		m.Handle("/flagz", flagzPage{e.Component, e.Flags})

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/component-base/version"
+
+	"orrery/kit"
+	"orrery/kit/status"
+)
+
+// newStatusPage returns the page that shows what the daemon is doing.
+func (d *daemon) newStatusPage() *status.Page {
+	summaries := map[string]string{}
+	for _, c := range d.options.Controllers {
+		summaries[c.Name] = c.Summary
+	}
+	return status.New(status.Config{
+		Component: component, Version: version.Get().GitVersion, Summaries: summaries,
+		Controllers: d.manager.Controllers, NotRunning: d.notRunning, Leadership: d.manager.Leadership,
+		Caches: d.manager.Cache().Informers, Traffic: d.clients.traffic, Limit: max(0, d.options.QPS),
+	})
+}
+
+// notRunning returns the controllers of which no loop has been built, and why.
+func (d *daemon) notRunning() (out []status.NotRunning) {
+	loops := d.manager.Controllers()
+	for _, c := range d.options.Controllers {
+		if slices.ContainsFunc(loops, func(l kit.Controller) bool { return l.Descriptor() == c.Name }) {
+			continue
+		}
+		why := d.options.DisabledReason(c)
+		switch {
+		case why != "":
+			why = "disabled: " + why
+		case !d.built.Load():
+			why = "not started: this process does not lead yet"
+		case len(c.Kinds) > 0:
+			var kinds []string
+			for _, k := range c.Kinds {
+				kinds = append(kinds, k.GroupKind().String()+"/"+k.Version)
+			}
+			why = "waits until the API server has " + strings.Join(kinds, ", ")
+		default:
+			why = "skipped: there is nothing to run with these flags on this API server; the log says more"
+		}
+		out = append(out, status.NotRunning{Name: c.Name, Summary: c.Summary, Why: why})
+	}
+	return out
+}

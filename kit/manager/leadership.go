@@ -1,0 +1,19 @@
+package manager
+
+// Leadership says who runs what needs the lease.
+type Leadership struct {
+	Election bool   `json:"election"`         // without one, every process runs all
+	Leading  bool   `json:"leading"`          // this process does
+	Lease    string `json:"lease,omitempty"`  // namespace/name
+	Holder   string `json:"holder,omitempty"` // who was last seen to hold it
+}
+
+// Leadership returns who runs what needs the lease, as far as this process knows.
+func (m *Manager) Leadership() Leadership {
+	if m.election == nil {
+		return Leadership{Leading: true}
+	}
+	l := Leadership{Election: true, Lease: m.o.Election.Namespace + "/" + m.o.Election.ID}
+	l.Holder, l.Leading = m.election.Holder()
+	return l
+}

@@ -1,0 +1,35 @@
+package options
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"orrery/kit"
+)
+
+// Operation says how the daemon treats what goes wrong.
+type Operation struct {
+	// PanicPolicy says what becomes of the process when a controller panics.
+	PanicPolicy kit.PanicPolicy
+}
+
+// panicPolicies are the values of --panic-policy.
+func panicPolicies() []string { return []string{string(kit.IsolatePanics), string(kit.CrashOnPanic)} }
+
+// AddFlags registers the flags.
+func (o *Operation) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar((*string)(&o.PanicPolicy), "panic-policy", string(o.PanicPolicy),
+		"What to do when a controller panics. isolate: log it with the object and the stack, count it, and go on; the object is tried again, later "+
+			"each time. crash: log it and end the process at once.")
+}
+
+// Validate reports every problem of the settings.
+func (o *Operation) Validate() []error {
+	if all := panicPolicies(); !slices.Contains(all, string(o.PanicPolicy)) {
+		return []error{fmt.Errorf("--panic-policy must be one of %s, got %q", strings.Join(all, ", "), o.PanicPolicy)}
+	}
+	return nil
+}
