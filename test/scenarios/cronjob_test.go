@@ -123,6 +123,7 @@ func (s *cronStage) active(t *testing.T, cronJob string, jobs ...*batchv1.Job) {
 // TestCronJobsAsUpstream gives both managers the same CronJobs, whose slots have all been, and compares what they make
 // of them when they start: Jobs, statuses and events.
 func TestCronJobsAsUpstream(t *testing.T) {
+	own(t, "changes the controller manager")
 	t.Parallel()
 	var mu sync.Mutex
 	got := map[cluster.ManagerKind]string{}
@@ -264,6 +265,7 @@ func plainJSON(t *testing.T, v any) string {
 // TestCronJobHandOver ends one manager after it has started the Job of a slot and recorded it, or after it has started
 // it and could not record it, and lets the other take over.
 func TestCronJobHandOver(t *testing.T) {
+	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}, {cluster.Orrery, cluster.Orrery}} {
 		t.Run(fmt.Sprintf("%s to %s", order[0], order[1]), func(t *testing.T) {
 			t.Parallel()

@@ -148,6 +148,7 @@ func orphanedDaemons(t *testing.T, e *env, ns string) {
 // TestDaemonSetHandOver stops one controller manager in the middle of two updates, one that takes pods away first and one
 // with a surge, and lets the other finish.
 func TestDaemonSetHandOver(t *testing.T) {
+	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}} {
 		t.Run(fmt.Sprintf("%s to %s", order[0], order[1]), func(t *testing.T) {
 			t.Parallel()

@@ -158,6 +158,7 @@ func (e *env) allReady(t *testing.T, namespace string, n int) {
 
 // TestBudgets holds both controller managers to the same: the status of budgets over owners of all kinds, and events.
 func TestBudgets(t *testing.T) {
+	own(t, "changes the controller manager")
 	for _, kind := range []cluster.ManagerKind{cluster.Upstream, cluster.Orrery} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -300,7 +301,7 @@ func replicationController(name string, replicas int32) *corev1.ReplicationContr
 func TestConcurrentEvictions(t *testing.T) {
 	t.Parallel()
 	const replicas, clients, least = 20, 8, 18
-	e := withOrrery(t, 3)
+	e := anywhere(t, 3)
 	ns := e.namespace(t, "evict")
 	must(e.Client().AppsV1().Deployments(ns).Create(t.Context(), deployment("web", replicas), metav1.CreateOptions{}))(t)
 	eventually(t, "rollout", func() error { return e.rolledOut(t, ns, "web", replicas) })

@@ -8,6 +8,12 @@
 // anything, must not have reported an error that the test did not announce, and
 // must not have crashed.
 //
+// With SCENARIOS_KUBECONFIG the scenarios that need nothing but an API run against
+// the cluster that it names, and the others are skipped: `make scenarios-against`.
+// Who starts processes, reads logs or audits calls start or withOrrery, who does
+// not calls anywhere. Pods have images with names such as fake:1; where a real
+// kubelet runs them, it needs images of these names, which do nothing.
+//
 // ORRERY_LONG=1 makes outages as long as real ones. ORRERY_KEEP=<folder> keeps
 // the logs of failed tests there.
 package scenarios

@@ -35,6 +35,7 @@ type env struct {
 // start starts a cluster that is stopped and examined with the test.
 func start(t *testing.T, o cluster.Options) *env {
 	t.Helper()
+	own(t, "starts a control plane or a daemon")
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, auditPolicy, 0o644); err != nil {
@@ -135,13 +136,14 @@ func (e *env) orrery() *cluster.Process {
 	return all[len(all)-1]
 }
 
-// namespace makes a namespace and returns its name once pods can be made in it.
+// namespace makes a namespace, which an existing cluster loses again with the test, and returns its name once pods can be made in it.
 func (e *env) namespace(t *testing.T, name string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := e.Client().CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	e.forget(t, name)
 	eventually(t, "service account default in "+name, func() error {
 		_, err := e.Client().CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err

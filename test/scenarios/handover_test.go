@@ -22,6 +22,7 @@ var raised = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
 // TestHandOver stops one controller manager in the middle of a rollout, of a collection and of a namespace's deletion,
 // and lets the other finish: from kube-controller-manager to the daemon, and back.
 func TestHandOver(t *testing.T) {
+	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}} {
 		t.Run(fmt.Sprintf("%s to %s", order[0], order[1]), func(t *testing.T) {
 			t.Parallel()

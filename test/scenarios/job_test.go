@@ -228,6 +228,7 @@ func (s *jobStage) writtenSeldom(t *testing.T, most map[string]int) {
 
 // TestHandOverOfJobs stops one controller manager in the middle of Jobs and lets the other finish them, and back.
 func TestHandOverOfJobs(t *testing.T) {
+	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}} {
 		t.Run(fmt.Sprintf("%s to %s", order[0], order[1]), func(t *testing.T) {
 			t.Parallel()

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"orrery/hack/localcluster/cluster"
+	"orrery/test/monitoring"
 )
 
 // metricNames are those of kube-controller-manager that belong to the controllers built here.
@@ -105,6 +108,7 @@ func TestPages(t *testing.T) {
 	t.Run("health", func(t *testing.T) { healthPages(t, admin, anyone) })
 	t.Run("who may read", func(t *testing.T) { readers(t, admin, stranger, anyone) })
 	t.Run("metrics", func(t *testing.T) { metricsPage(t, admin.get(t, "/metrics", 200)) })
+	t.Run("documented metrics", func(t *testing.T) { documented(t, admin) })
 	t.Run("configz", func(t *testing.T) {
 		var page map[string]struct {
 			Kind, APIVersion     string
@@ -218,6 +222,47 @@ func metricsPage(t *testing.T, page string) {
 		if !regexp.MustCompile(`(?m)^` + counted).MatchString(page) {
 			t.Errorf("nothing matches %s", counted)
 		}
+	}
+}
+
+// documented holds docs/metrics.md against what the daemon exposes: no metric and no check without a line, and no line
+// without its metric or check.
+func documented(t *testing.T, admin visitor) {
+	const root = "../.."
+	lines := must(monitoring.Documented(root))(t)
+	exposed := monitoring.Exposed(admin.get(t, "/metrics", 200))
+	maps.Copy(exposed, monitoring.Exposed(admin.get(t, "/metrics/slis", 200)))
+	for name, m := range exposed {
+		switch line, ok := lines[name]; {
+		case !ok:
+			t.Errorf("docs/metrics.md lacks the %s %s with labels %q", m.Type, name, m.Labels)
+		case m.Type != line.Type || m.Labels != line.Labels && m.Labels != "":
+			t.Errorf("docs/metrics.md says that %s is a %s with labels %q; it is a %s with %q", name, line.Type, line.Labels, m.Type, m.Labels)
+		}
+	}
+	for name, line := range lines {
+		if _, ok := exposed[name]; !ok && !line.Quiet {
+			t.Errorf("docs/metrics.md lists %s, which the daemon does not expose", name)
+		}
+	}
+	text := string(must(os.ReadFile(root + "/docs/metrics.md"))(t))
+	_, checks, _ := strings.Cut(text, "There is one such check for each loop that runs:")
+	checks, _, _ = strings.Cut(checks, "\n## ")
+	var want, got []string
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(checks, -1) {
+		if m[1] != "nodepool-controller" {
+			want = append(want, m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\[.\](\S+) `).FindAllStringSubmatch(admin.get(t, "/readyz?verbose", 200), -1) {
+		if m[1] != "ping" && m[1] != "leaderElection" {
+			got = append(got, m[1])
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Errorf("docs/metrics.md lists the checks\n%v\nthe daemon has\n%v", want, got)
 	}
 }
 

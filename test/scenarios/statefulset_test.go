@@ -180,6 +180,7 @@ func (e *env) hasIdentity(t *testing.T, namespace, set string, ordinal int) {
 
 // TestStatefulSetHandOver stops one controller manager in the middle of updates and lets the other finish.
 func TestStatefulSetHandOver(t *testing.T) {
+	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}} {
 		t.Run(fmt.Sprintf("%s to %s", order[0], order[1]), func(t *testing.T) {
 			t.Parallel()
