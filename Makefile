@@ -99,7 +99,7 @@ bench: build localcluster ## measure against kube-controller-manager, in pairs o
 
 bench-failover: build localcluster ## measure how long after the end of a leader another one writes, ten times each
 	$(BIN)/localcluster build
-	cd test/scenarios && ORRERY_ROUNDS=10 ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 1 -timeout 30m -v -run 'TestFailOver|TestRenewals' .
+	cd test/scenarios && ORRERY_ROUNDS=10 ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 1 -timeout 30m -v -run 'TestFailOver|TestRenewals|TestWarmStandby' .
 
 DURATION ?= 10m
 SEED     ?= $(shell date +%s)

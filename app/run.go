@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers"
-	"orrery/kit"
 	"orrery/kit/client"
 	"orrery/kit/manager"
 	"orrery/kit/status"
@@ -65,7 +63,7 @@ func Run(ctx context.Context, s *options.CMServer) error {
 	}
 
 	// Then the API server is waited for, the lease taken, and with it the controllers are started.
-	if err := m.Add(manager.Func("controllers", d.runControllers)); err != nil {
+	if err := d.addControllers(); err != nil {
 		return err
 	}
 	err = m.Start(ctx)
@@ -119,58 +117,4 @@ type daemon struct {
 	manager *manager.Manager
 	status  *status.Page
 	built   atomic.Bool // all controllers that can be have been built
-}
-
-// runControllers is what the leader does: it builds the controllers and starts them, and then the informers.
-func (d *daemon) runControllers(ctx context.Context) error {
-	b := &contextBuilder{daemon: d, connections: map[string]*connection{}}
-	if err := b.connect(ctx); err != nil {
-		return err
-	}
-	err := StartControllers(ctx, d.options, NewControllerInitializers(d.options.Controllers), b.contextFor, d.manager)
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	d.built.Store(true)
-	d.manager.Cache().Start(ctx)
-	klog.FromContext(ctx).Info("Started all controllers", "loops", len(d.manager.Controllers()))
-	return nil
-}
-
-// contextBuilder makes the context of each controller.
-type contextBuilder struct {
-	daemon      *daemon
-	connections map[string]*connection
-}
-
-// connect makes the clients of all enabled controllers and fetches their tokens, all at once: one after another they
-// would hold up the start.
-func (b *contextBuilder) connect(ctx context.Context) error {
-	start := time.Now()
-	var warm []func(context.Context) error
-	for _, d := range b.daemon.options.Controllers {
-		if !b.daemon.options.IsEnabled(d) {
-			continue
-		}
-		c, err := b.daemon.clients.forController(d)
-		if err != nil {
-			return fmt.Errorf("client of %s: %w", d.Name, err)
-		}
-		b.connections[d.Name] = c
-		if c.warm != nil {
-			warm = append(warm, c.warm)
-		}
-	}
-	err := kit.Batch(ctx, len(warm), len(warm), func(ctx context.Context, i int) error { return warm[i](ctx) })
-	if err != nil && ctx.Err() == nil {
-		// Not the end: each identity asks again when its controller first needs it.
-		klog.FromContext(ctx).Error(err, "Some service account tokens could not be fetched yet")
-	}
-	if len(warm) > 0 {
-		klog.FromContext(ctx).V(2).Info("Fetched service account tokens", "identities", len(warm), "took", time.Since(start))
-	}
-	return nil
 }

@@ -139,6 +139,9 @@ func (c *controller[K]) Past(picks func(key string) bool) []Entry {
 
 // Healthy implements Controller.
 func (c *controller[K]) Healthy(now time.Time) error {
+	if !c.started.Load() {
+		return nil // its sources are not asked before it runs: some count from then
+	}
 	informers, _ := c.cc.needs.list()
 	waiting := c.unsynced(informers)
 	queued := c.queue.Len()
@@ -195,7 +198,7 @@ func (c *controller[K]) State(now time.Time) State {
 		s.Sources = append(s.Sources, SourceState{Name: "cache " + i.String(), Synced: i.HasSynced(), Error: i.LastError()})
 	}
 	for _, src := range c.sources {
-		s.Sources = append(s.Sources, SourceState{Name: src.name, Synced: src.synced == nil || src.synced()})
+		s.Sources = append(s.Sources, SourceState{Name: src.name, Synced: src.synced == nil || c.started.Load() && src.synced()})
 	}
 	if err := c.Healthy(now); err != nil {
 		s.Degraded = err.Error()

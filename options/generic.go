@@ -38,6 +38,8 @@ type Generic struct {
 	ControllerShutdownTimeout time.Duration
 	// LeaderElection says whether, where and how fast processes agree on who leads.
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
+	// WarmStandby keeps the caches of a process that does not lead filled.
+	WarmStandby bool
 	// UseServiceAccountCredentials gives each controller its own identity.
 	UseServiceAccountCredentials bool
 	// Selection is the value of --controllers.
@@ -91,6 +93,9 @@ func (o *Generic) AddFlags(fs *pflag.FlagSet, known, off []string) {
 	fs.BoolVar(&o.IgnoreUnknownControllers, "ignore-unknown-controllers", o.IgnoreUnknownControllers,
 		"Warn of names in --controllers that no controller has, instead of refusing to start.")
 	addElectionFlags(&o.LeaderElection, fs)
+	fs.BoolVar(&o.WarmStandby, "warm-standby", o.WarmStandby,
+		"Keep the caches filled while another process leads, so that this one works a moment after it takes the lease. A standby then needs "+
+			"almost the memory of a leader, and watches what that watches.")
 }
 
 // addElectionFlags registers the flags of leader election.

@@ -97,14 +97,27 @@ func (c *Cache) measure(resource schema.GroupVersionResource) (none toolscache.I
 func (c *Cache) run(i *Informer) {
 	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log))
 	i.stop = cancel
-	parts := i.parts
-	if parts == nil {
-		parts = []*Informer{i}
+	if c.opened {
+		i.open()
 	}
-	for _, p := range parts {
-		p.fanout.close()
+	for _, p := range i.pieces() {
 		c.running.Go(func() { p.shared.RunWithContext(ctx) })
 	}
+}
+
+// open has the handlers told.
+func (i *Informer) open() {
+	for _, p := range i.pieces() {
+		p.fanout.open(p.shared, p.barrier.event)
+	}
+}
+
+// pieces returns the parts of an informer, or itself if it has none.
+func (i *Informer) pieces() []*Informer {
+	if i.parts != nil {
+		return i.parts
+	}
+	return []*Informer{i}
 }
 
 func compareIDs(a, b informerID) int {

@@ -79,8 +79,9 @@ type informerID struct {
 type Cache struct {
 	o Options
 
-	mu        sync.Mutex // guards the fields below
-	ctx       context.Context
+	mu        sync.Mutex      // guards the fields below
+	ctx       context.Context // of the informers; nil: they do not run
+	opened    bool            // handlers are told
 	informers map[informerID]*Informer
 	measured  map[schema.GroupVersionResource]bool // resources whose metrics are taken by an informer
 	running   sync.WaitGroup
@@ -91,17 +92,49 @@ func New(o Options) *Cache {
 	return &Cache{o: o, informers: map[informerID]*Informer{}, measured: map[schema.GroupVersionResource]bool{}}
 }
 
-// Start runs every informer asked for so far and, at once, each one asked for later. They end with ctx.
+// Start runs every informer asked for so far and, at once, each one asked for later, and has their handlers told. They
+// end with ctx. After Warm it opens what runs already: handlers hear of all that is cached by then as if it had just been
+// listed.
 func (c *Cache) Start(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opened {
+		return
+	}
+	c.opened = true
+	if c.ctx != nil {
+		for _, i := range c.sorted() {
+			i.open()
+		}
+		return
+	}
+	c.ctx = ctx
+	for _, i := range c.sorted() {
+		c.run(i)
+	}
+}
+
+// Warm runs every informer asked for so far without a word to any handler, so that Start later finds their stores filled.
+// They end with ctx. Nothing piles up in the meantime but the objects themselves: queues stay empty.
+func (c *Cache) Warm(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx != nil {
 		return
 	}
 	c.ctx = ctx
-	for _, id := range slices.SortedFunc(maps.Keys(c.informers), compareIDs) {
-		c.run(c.informers[id])
+	for _, i := range c.sorted() {
+		c.run(i)
 	}
+}
+
+// sorted returns the informers by kind. c.mu is held.
+func (c *Cache) sorted() []*Informer {
+	var out []*Informer
+	for _, id := range slices.SortedFunc(maps.Keys(c.informers), compareIDs) {
+		out = append(out, c.informers[id])
+	}
+	return out
 }
 
 // Started reports whether Start has been called. A controller that caches kinds of its own finding waits for it: by then
@@ -109,7 +142,7 @@ func (c *Cache) Start(ctx context.Context) {
 func (c *Cache) Started() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ctx != nil
+	return c.opened
 }
 
 // Wait blocks until all informers have ended.
@@ -188,11 +221,7 @@ func (c *Cache) Remove(gvk schema.GroupVersionKind, form Form) {
 func (c *Cache) Informers() []*Informer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []*Informer
-	for _, id := range slices.SortedFunc(maps.Keys(c.informers), compareIDs) {
-		out = append(out, c.informers[id])
-	}
-	return out
+	return c.sorted()
 }
 
 // GetCached implements client.CacheReader.

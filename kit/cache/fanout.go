@@ -10,63 +10,79 @@ import (
 	"orrery/kit/client"
 )
 
-// fanout is the one handler through which those that were there before the informer began hear of its changes. A
+// fanout is the one handler through which those that were there before the informer was opened hear of its changes. A
 // handler of its own costs two goroutines and a buffer, and a change wakes both, which for pods, with a handful of
 // controllers each, is more than the handlers themselves do. They only map an object to keys, so none holds up another.
 type fanout struct {
-	handle   toolscache.ResourceEventHandlerRegistration
 	handlers atomic.Pointer[[]*Handler]
 
-	mu      sync.Mutex // guards changes of the fields, and started
-	started bool
+	mu     sync.Mutex // guards changes of handlers, and the fields below
+	handle toolscache.ResourceEventHandlerRegistration
+	opened bool
 }
 
-// join adds a handler and reports whether it was in time: one that comes after the start must be told what is in the
+// join adds a handler and reports whether it was in time: one that comes after the opening must be told what is in the
 // store already, which the informer does for a handler of its own.
-// woken is called before the handlers.
-func (f *fanout) join(shared toolscache.SharedIndexInformer, woken func(old, new client.Object), h *Handler) (bool, error) {
+func (f *fanout) join(h *Handler) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.started {
-		return false, nil
+	if f.opened {
+		return false
 	}
-	if f.handle == nil {
-		handle, err := shared.AddEventHandler(deliver(func(old, new client.Object, listed bool) {
-			woken(old, new)
-			for _, h := range *f.handlers.Load() {
-				(*h)(old, new, listed)
-			}
-		}))
-		if err != nil {
-			return false, err
-		}
-		f.handle = handle
-		f.handlers.Store(new([]*Handler))
-	}
-	f.replace(append(slices.Clone(*f.handlers.Load()), h))
-	return true, nil
+	f.replace(append(f.list(), h))
+	return true
 }
 
 func (f *fanout) leave(h *Handler) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.replace(slices.DeleteFunc(slices.Clone(*f.handlers.Load()), func(o *Handler) bool { return o == h }))
+	f.replace(slices.DeleteFunc(f.list(), func(o *Handler) bool { return o == h }))
+}
+
+// list returns a copy of the handlers. f.mu is held.
+func (f *fanout) list() []*Handler {
+	if all := f.handlers.Load(); all != nil {
+		return slices.Clone(*all)
+	}
+	return nil
 }
 
 func (f *fanout) replace(handlers []*Handler) { f.handlers.Store(&handlers) }
 
-// close ends the time to join; the informer runs after it.
-func (f *fanout) close() {
+// open ends the time to join and has the informer tell those that did: what is in its store by now, as if that had just
+// been listed, and then each change. woken is called before the handlers.
+func (f *fanout) open(shared toolscache.SharedIndexInformer, woken func(old, new client.Object)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.started = true
+	if f.opened {
+		return
+	}
+	f.opened = true
+	if f.handlers.Load() == nil {
+		return
+	}
+	// It fails where the informer has been stopped: then nobody waits for it any more.
+	f.handle, _ = shared.AddEventHandler(deliver(func(old, new client.Object, listed bool) {
+		woken(old, new)
+		for _, h := range *f.handlers.Load() {
+			(*h)(old, new, listed)
+		}
+	}))
 }
 
-// used reports whether any handler has joined.
+// used reports whether the informer tells any handler that has joined.
 func (f *fanout) used() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.handle != nil
+}
+
+// synced reports whether all that was in the store when it was opened has been told.
+func (f *fanout) synced() bool {
+	f.mu.Lock()
+	handle := f.handle
+	f.mu.Unlock()
+	return handle != nil && handle.HasSynced()
 }
 
 // deliver makes an informer's handler of ours.

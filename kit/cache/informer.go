@@ -28,6 +28,8 @@ type Informer struct {
 	barrier   barrier
 	stop      context.CancelFunc
 	failing   atomic.Pointer[failure]
+	doubted   atomic.Bool // its store may be older than it has to be; see Cache.Confirm
+	again     again
 	parts     []*Informer // one for each of several namespaces; then the informer has no state of its own
 }
 
@@ -44,9 +46,9 @@ type Handler func(old, new client.Object, listed bool)
 
 // Registration is a handler's place at an informer.
 type Registration struct {
-	handle toolscache.ResourceEventHandlerRegistration
+	synced func() bool
 	remove func()
-	parts  []*Registration // of an informer that is made of parts, which has no handle
+	parts  []*Registration // of an informer that is made of parts
 }
 
 // Resource returns the resource that serves the kind.
@@ -73,14 +75,14 @@ func (i *Informer) Concerns(w client.Write) bool {
 	return held
 }
 
-// HasSynced reports whether the first list is in the store.
+// HasSynced reports whether the first list is in the store, and there is no doubt that it is new enough.
 func (i *Informer) HasSynced() bool {
 	for _, p := range i.parts {
 		if !p.HasSynced() {
 			return false
 		}
 	}
-	return i.parts != nil || i.shared.HasSynced()
+	return i.parts != nil || i.shared.HasSynced() && !i.doubted.Load()
 }
 
 // LastError returns the last failure of the list or watch, or "" if it has worked since.
@@ -121,13 +123,19 @@ func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher 
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			i.again.list(&o)
 			list, err := inner.ListWithContext(ctx, o)
 			i.note(ctx, err)
+			i.again.listed(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if err := i.again.watch(&o); err != nil {
+				return nil, err
+			}
 			w, err := inner.WatchWithContext(ctx, o)
 			i.note(ctx, err)
+			i.again.watching(w, err, o.SendInitialEvents != nil)
 			return w, err
 		},
 	}
@@ -157,24 +165,20 @@ func (i *Informer) List(namespace string) []client.Object {
 	return out
 }
 
-// AddHandler calls h for every change, one after another; handlers added before the start are called in turn from one
+// AddHandler calls h for every change, one after another; handlers added before the cache is started are called in turn from one
 // goroutine, so none may block. The caller guards h against panics.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
 	if i.parts != nil {
 		return i.addToParts(h)
 	}
-	early, err := i.fanout.join(i.shared, i.barrier.event, &h)
-	switch {
-	case err != nil:
-		return nil, err
-	case early:
-		return &Registration{handle: i.fanout.handle, remove: func() { i.fanout.leave(&h) }}, nil
+	if i.fanout.join(&h) {
+		return &Registration{synced: i.fanout.synced, remove: func() { i.fanout.leave(&h) }}, nil
 	}
 	handle, err := i.shared.AddEventHandler(deliver(h))
 	if err != nil {
 		return nil, err
 	}
-	return &Registration{handle: handle, remove: func() { _ = i.shared.RemoveEventHandler(handle) }}, nil
+	return &Registration{synced: handle.HasSynced, remove: func() { _ = i.shared.RemoveEventHandler(handle) }}, nil
 }
 
 // HasSynced reports whether the handler has seen all objects of the first list.
@@ -184,7 +188,7 @@ func (r *Registration) HasSynced() bool {
 			return false
 		}
 	}
-	return r.parts != nil || r.handle.HasSynced()
+	return r.parts != nil || r.synced()
 }
 
 // Remove ends the calls to the handler. Those under way may still finish.

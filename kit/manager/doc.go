@@ -15,7 +15,7 @@
 //	caches         the informers that are known by then are filled
 //	without lease  runnables and controllers that need none
 //	election       until this process holds the lease
-//	with lease     all others
+//	with lease     all others, each when what it reads of the cache is known to be as new as the lease
 //
 // When its context ends, or with the first error of anything that runs, the stages end in the opposite order, within the
 // shutdown timeout, and the lease is given back between the last two: when what it protects has stopped, or may not

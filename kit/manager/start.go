@@ -96,6 +96,9 @@ func (m *Manager) run(ctx context.Context) error {
 
 // lead runs what needs the lease until ctx ends and it has stopped. When it returns the lease may be given back.
 func (m *Manager) lead(ctx context.Context) error {
+	if m.election != nil {
+		m.cache.Confirm(ctx) // before anything acts on what may be from before the last leader's last write
+	}
 	m.leading.start(ctx)
 	<-ctx.Done()
 	m.o.Log.Info("Stopping the controllers", "timeout", m.o.ShutdownTimeout)

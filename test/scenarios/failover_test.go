@@ -216,3 +216,80 @@ func (e *env) followRenewals(t *testing.T) func() []time.Time {
 		return <-seen
 	}
 }
+
+// TestWarmStandby kills the leader of a cluster with many pods while a ReplicaSet has something to do, and measures from
+// the moment that the standby has the lease: to the first reconcile of the ReplicaSet, which makes a pod.
+func TestWarmStandby(t *testing.T) {
+	t.Parallel()
+	const limit = 200 * time.Millisecond
+	if os.Getenv("ORRERY_ROUNDS") == "" {
+		warmStandby(t, 1000, limit, append([]string{"--warm-standby"}, shortLease...)...)
+		return
+	}
+	// A machine that makes that many pods answers late.
+	t.Run("warm", func(t *testing.T) { warmStandby(t, 10000, limit, "--warm-standby") })
+	t.Run("cold", func(t *testing.T) { warmStandby(t, 10000, time.Minute) })
+}
+
+func warmStandby(t *testing.T, pods int, limit time.Duration, args ...string) {
+	e := start(t, cluster.Options{NoKwok: true})
+	e.expect("lease", "write refused")
+	leader := e.manage(t, cluster.Orrery, args...)
+	if err := e.WaitUsable(timeout(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		must(e.Client().AppsV1().ReplicaSets("default").Create(t.Context(), replicaSet(fmt.Sprint("crowd-", i), int32(pods/20)), metav1.CreateOptions{}))(t)
+	}
+	eventually(t, "the pods", func() error { return differ("pods", len(e.audit(t, createdPod)), pods) })
+	var all []time.Duration
+	for round := range rounds(t, 1) {
+		standby := e.manage(t, cluster.Orrery, args...)
+		time.Sleep(3 * time.Second) // for its caches
+		use := must(standby.Usage())(t)
+		t.Logf("the standby uses %d MiB, %d MiB of them anonymous", use.RSS>>20, use.Anonymous>>20)
+		all = append(all, e.takeOver(t, leader, standby, fmt.Sprint("crowd-", round), pods/20+1))
+		leader = standby
+	}
+	t.Logf("first pod %v after the lease was taken, with %d pods (median of %d: %v)", median(all), pods, len(all), all)
+	if median(all) > limit*slowness(t) {
+		t.Errorf("first pod %v after the lease was taken, want at most %v", median(all), limit)
+	}
+}
+
+// takeOver scales a ReplicaSet up by one while the leader cannot see it, ends the leader, and returns how long after the
+// standby has taken the lease the pod is made.
+func (e *env) takeOver(t *testing.T, leader, standby *cluster.Process, set string, size int) time.Duration {
+	t.Helper()
+	made := len(e.audit(t, createdPod))
+	if err := leader.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	e.kubectl(t, "scale", "replicaset", set, fmt.Sprint("--replicas=", size))
+	if err := leader.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var first time.Time
+	within(t, patience, "a pod more", func() error {
+		all := e.audit(t, createdPod)
+		if len(all) <= made {
+			return errors.New("none")
+		}
+		first = all[len(all)-1].Received
+		return differ("pods", len(all), made+1)
+	})
+	return first.Sub(ledFrom(t, standby))
+}
+
+// ledFrom returns when a process logged that it has the lease.
+func ledFrom(t *testing.T, p *cluster.Process) time.Time {
+	t.Helper()
+	for line := range strings.Lines(logOf(t, p)) {
+		if strings.Contains(line, "Successfully acquired lease") {
+			clock := must(time.ParseInLocation("0102 15:04:05.000000", strings.Fields(line)[0][1:]+" "+strings.Fields(line)[1], time.Local))(t)
+			return clock.AddDate(time.Now().Year(), 0, 0)
+		}
+	}
+	t.Fatalf("%s does not lead", p.Name())
+	return time.Time{}
+}

@@ -1,0 +1,249 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+const (
+	// fewObjects is up to how many objects are compared at once, without a first look at whether that is needed.
+	fewObjects = 200
+	// aMoment is how long a cache of many objects, which something changes all the time, has to get there by itself.
+	aMoment = 20 * time.Millisecond
+	// lagLimit is how long a cache may lack what the server has before it is listed anew.
+	lagLimit = 2 * time.Second
+	// confirmPoll is the time between two looks at a cache that lags, confirmRetry that after a failed request.
+	confirmPoll, confirmRetry = 5 * time.Millisecond, 500 * time.Millisecond
+)
+
+// Confirm casts doubt on what is cached now, and returns. It is called by a process that has just become the leader: the
+// one before it has written what a slow watch may not have shown yet, and who acts on an older state does things twice. An
+// informer counts as not synced from then on until its store has been found to hold all that the server had after the
+// call: because the store has reached the version of a consistent list, or because its objects are those of one, by name
+// and version. One that stays behind is listed anew. What the informer cannot be asked about stays in doubt, with
+// whoever needs it.
+func (c *Cache) Confirm(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil {
+		return // they will list after this
+	}
+	log := c.o.Log
+	for _, whole := range c.sorted() {
+		for _, i := range whole.pieces() {
+			i.doubted.Store(true)
+			c.running.Go(func() {
+				i.confirm(ctx, log, func() (lister, error) { return c.names(i.GVK, i.namespace) })
+			})
+		}
+	}
+}
+
+// lister returns the metadata of the objects that an informer should hold.
+type lister func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+
+// names makes the lister of a kind in a namespace, with the selectors of its informer.
+func (c *Cache) names(gvk schema.GroupVersionKind, namespace string) (lister, error) {
+	example, err := exampleOf(c.o.Client.Scheme(), gvk, MetadataOnly)
+	if err != nil {
+		return nil, err
+	}
+	of := c.o.Kinds[gvk]
+	lw, _, err := c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields))
+	if err != nil {
+		return nil, err
+	}
+	list := toolscache.ToListerWatcherWithContext(lw)
+	return func(ctx context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+		got, err := list.ListWithContext(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		names, ok := got.(*metav1.PartialObjectMetadataList)
+		if !ok {
+			return nil, fmt.Errorf("list the metadata of %s: got a %T", gvk, got)
+		}
+		return names, nil
+	}, nil
+}
+
+// confirm returns when the store is known to be new enough, or ctx has ended.
+func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (lister, error)) {
+	start, said := time.Now(), false
+	for ctx.Err() == nil {
+		if !i.shared.HasSynced() {
+			pause(ctx, confirmPoll)
+			continue
+		}
+		lag := 0
+		list, err := names()
+		if err == nil {
+			lag, err = i.compare(ctx, list)
+		}
+		switch {
+		case err != nil:
+			if !said && ctx.Err() == nil {
+				log.Info("Cannot find out whether a cache is up to date; what needs it waits", "kind", i.String(), "reason", err)
+				said = true
+			}
+			pause(ctx, confirmRetry)
+			continue
+		case lag == 0:
+			i.doubted.Store(false)
+			log.V(2).Info("Cache is up to date", "kind", i.String(), "objects", i.Len(), "took", time.Since(start))
+			return
+		}
+		log.Info("Cache has fallen behind; listing it anew", "kind", i.String(), "objects", lag, "since", start.Format(time.RFC3339))
+		i.again.ask()
+		for !i.again.done() && ctx.Err() == nil {
+			pause(ctx, confirmPoll)
+		}
+	}
+}
+
+// compare returns how many objects the store lacks, holds in an older version, or holds although they are gone.
+func (i *Informer) compare(ctx context.Context, names lister) (lag int, err error) {
+	if i.Len() > fewObjects {
+		one, err := names(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		for by := time.Now().Add(aMoment); time.Now().Before(by) && ctx.Err() == nil; pause(ctx, confirmPoll) {
+			if i.reached(one.ResourceVersion) {
+				return 0, nil
+			}
+		}
+	}
+	all, err := names(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for by := time.Now().Add(lagLimit); ; pause(ctx, confirmPoll) {
+		if i.reached(all.ResourceVersion) {
+			return 0, nil
+		}
+		if lag = i.differs(all); lag == 0 || !time.Now().Before(by) || ctx.Err() != nil {
+			return lag, ctx.Err()
+		}
+	}
+}
+
+// reached reports whether the store has reached a version. What cannot be compared has not been reached.
+func (i *Informer) reached(version string) bool {
+	v := parseVersion(version)
+	return v != 0 && i.version() >= v
+}
+
+// differs counts the objects in which the store is older than a list.
+func (i *Informer) differs(all *metav1.PartialObjectMetadataList) (n int) {
+	listed := make(map[client.Key]struct{}, len(all.Items))
+	for at := range all.Items {
+		o := &all.Items[at]
+		key := client.Key{Namespace: o.Namespace, Name: o.Name}
+		listed[key] = struct{}{}
+		have, ok := i.Get(key)
+		switch {
+		case ok && have.GetResourceVersion() == o.ResourceVersion:
+		case ok && Newer(have.GetResourceVersion(), o.ResourceVersion):
+		default:
+			n++
+		}
+	}
+	for _, have := range i.List("") {
+		key := client.Key{Namespace: have.GetNamespace(), Name: have.GetName()}
+		if _, ok := listed[key]; !ok && !Newer(have.GetResourceVersion(), all.ResourceVersion) {
+			n++
+		}
+	}
+	return n
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// again has an informer list anew what it watches, from the server's storage and not from its cache.
+type again struct {
+	mu      sync.Mutex // guards the fields below
+	wanted  bool       // until the list has been made
+	expire  bool       // the next watch is to be answered as one that is too old
+	current watch.Interface
+}
+
+// ask ends the watch and has it followed by a list.
+func (a *again) ask() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wanted, a.expire = true, true
+	if a.current != nil {
+		a.current.Stop()
+	}
+}
+
+// done reports whether the list has been made.
+func (a *again) done() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.wanted
+}
+
+// list makes a list consistent if one was asked for.
+func (a *again) list(o *metav1.ListOptions) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wanted {
+		a.expire = false
+		o.ResourceVersion, o.ResourceVersionMatch = "", ""
+	}
+}
+
+func (a *again) listed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		a.wanted = false
+	}
+}
+
+// watch says whether a watch may begin. One that begins with all objects is a list.
+func (a *again) watch(o *metav1.ListOptions) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case !a.wanted:
+	case o.SendInitialEvents != nil:
+		a.expire = false
+		o.ResourceVersion = ""
+	case a.expire:
+		a.expire = false
+		return apierrors.NewResourceExpired("the cache has fallen behind")
+	}
+	return nil
+}
+
+// watching notes the watch that runs.
+func (a *again) watching(w watch.Interface, err error, withObjects bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		return
+	}
+	a.current = w
+	if withObjects {
+		a.wanted = false
+	}
+}
