@@ -83,12 +83,31 @@ func count(n int, is bool) int {
 	return 0
 }
 
+// takesManifests shows the manifests that are for API servers to one.
+func (e *env) takesManifests(t *testing.T) {
+	t.Helper()
+	const dir = "../../manifests/"
+	applied := e.kubectl(t, "apply", "--dry-run=server", "-k", dir)
+	for _, file := range []string{"static-pod/kube-controller-manager.yaml", "nodepool/manager.yaml", "nodepool/webhook.yaml"} {
+		applied += e.kubectl(t, "create", "--dry-run=server", "-f", dir+file)
+	}
+	for _, want := range []string{"nodepools.nodes.orrery.dev created", "orrery:nodepool-controller created", "pod/kube-controller-manager created", "deployment.apps/nodepool-manager created"} {
+		if !strings.Contains(applied, want) {
+			t.Errorf("the API server does not say %q:\n%s", want, applied)
+		}
+	}
+	if built := e.kubectl(t, "kustomize", dir+"monitoring"); strings.Count(built, "\nkind: ") != 4 {
+		t.Errorf("kustomize makes of manifests/monitoring\n%s", built)
+	}
+}
+
 // TestAnExistingCluster runs some scenarios as `make scenarios-against` does: in a process of their own, against a cluster
 // of which they know the kubeconfig.
 func TestAnExistingCluster(t *testing.T) {
 	t.Parallel()
 	own(t, "is about a second process")
 	e := withOrrery(t, 3)
+	e.takesManifests(t)
 	e.expect("unexpected items still remain in namespace: everyday-") // pods that take longer to go than they were given
 	cmd := exec.CommandContext(timeout(t, 2*patience), os.Args[0], "-test.v", "-test.run=^(TestEveryday|TestStandbyIsHealthy)$")
 	cmd.Env = append(os.Environ(), "SCENARIOS_KUBECONFIG="+e.Kubeconfig(), "ORRERY_BIN="+orreryBin)
