@@ -2,6 +2,7 @@ package kit
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"orrery/kit/cache"
@@ -12,9 +13,9 @@ const (
 	// seenTimeout is how long a key waits at most for the cache to show a write that the server confirmed. A cache that
 	// lags longer has lost its watch, and its health check says so.
 	seenTimeout = 5 * time.Minute
-	// unknownTimeout is how long a key waits after a write that may or may not have been stored. By then the change has
-	// reached the cache if it was.
-	unknownTimeout = 5 * time.Second
+	// unknownPause is how long a write may still be under way of which nothing is known. After it the cache is compared
+	// with the server, and the key waits until the cache would show the write.
+	unknownPause = 5 * time.Second
 	// recheck bounds the wait for a cache whose version rises without an event for the controller.
 	recheck = time.Second
 	// sweepEvery is the number of noted reconciles after which entries of keys that never came back are dropped.
@@ -41,6 +42,14 @@ type pendingWrite struct {
 	informer *cache.Informer
 	write    client.Write
 	until    time.Time
+	doubt    *doubt // of a write of unknown outcome
+}
+
+// doubt is whether a write has been stored.
+type doubt struct {
+	ask   time.Time // when the server can be asked
+	asked bool
+	over  atomic.Bool // the cache shows the write if it has been stored
 }
 
 func newOwnWrites[K comparable](c *cache.Cache, wake func(K)) *ownWrites[K] {
@@ -51,10 +60,10 @@ func (p pendingWrite) settled(now time.Time) bool {
 	if !now.Before(p.until) {
 		return true
 	}
-	if p.write.Unknown && !p.write.Deleted {
-		return false
+	if p.doubt == nil {
+		return p.informer.Seen(p.write)
 	}
-	return p.informer.Seen(p.write)
+	return p.doubt.over.Load() || p.write.Deleted && p.informer.Seen(p.write)
 }
 
 // note files the writes of one reconcile. Of several versions of one kind only the highest matters.
@@ -68,7 +77,11 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 		for _, i := range o.cache.Serving(w.GVK) {
 			// A cache that has not been filled yet is not what the write was decided on.
 			if i.HasSynced() && i.Concerns(w) {
-				p.add(pendingWrite{informer: i, write: w, until: now.Add(timeout(w))}, latest)
+				n := pendingWrite{informer: i, write: w, until: now.Add(seenTimeout)}
+				if w.Unknown {
+					n.doubt = &doubt{ask: now.Add(unknownPause)}
+				}
+				p.add(n, latest)
 			}
 		}
 	}
@@ -85,13 +98,6 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 	if o.noted++; o.noted%sweepEvery == 0 {
 		o.sweep(now)
 	}
-}
-
-func timeout(w client.Write) time.Duration {
-	if w.Unknown {
-		return unknownTimeout
-	}
-	return seenTimeout
 }
 
 // add files one write, in the place of an earlier one that it outdates.
@@ -126,8 +132,20 @@ func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer) {
 		return nil
 	}
 	first := p.writes[0]
+	next := min(recheck, first.until.Sub(now))
+	if d := first.doubt; d != nil && !d.asked {
+		if left := d.ask.Sub(now); left > 0 {
+			next = min(next, left)
+		} else {
+			d.asked = true
+			o.cache.WhenCaughtUp(first.informer, func() {
+				d.over.Store(true)
+				o.wake(key)
+			})
+		}
+	}
 	// A timer of our own and not of the queue: it can be called off, and then costs no reconcile.
-	timer := time.AfterFunc(min(recheck, first.until.Sub(now)), func() { o.wake(key) })
+	timer := time.AfterFunc(next, func() { o.wake(key) })
 	giveUp := func() {}
 	if first.write.Deleted || !first.write.Unknown {
 		giveUp = first.informer.WhenSeen(first.write, func() { o.wake(key) })

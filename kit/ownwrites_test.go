@@ -138,13 +138,15 @@ func TestTheKeyGoesOnAsSoonAsTheCacheHasCaughtUp(t *testing.T) {
 
 func TestAWriteOfUnknownOutcomeIsWaitedForAndThenMadeAgain(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		fault   kittest.Reaction
-		creates int // that were stored
+		name  string
+		fault kittest.Reaction
+		late  time.Duration // by which the watch shows things
 	}{
-		{"stored", kittest.Reaction{Drop: true}, 3},
-		{"not stored", kittest.Reaction{Err: errors.New("connection reset by peer")}, 3},
-		{"timed out", *kittest.Refuse(504, "timed out"), 3},
+		{"stored", kittest.Reaction{Drop: true}, time.Second},
+		{"not stored", kittest.Reaction{Err: errors.New("connection reset by peer")}, time.Second},
+		{"timed out", *kittest.Refuse(504, "timed out"), time.Second},
+		{"stored, and shown much later", kittest.Reaction{Drop: true}, 40 * time.Second},
+		{"not stored, and the watch is late", kittest.Reaction{Err: errors.New("connection reset by peer")}, 40 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -157,11 +159,14 @@ func TestAWriteOfUnknownOutcomeIsWaitedForAndThenMadeAgain(t *testing.T) {
 					}
 					return nil
 				})
-				api.DelayWatch(podKind, time.Second)
+				api.DelayWatch(podKind, c.late)
 				startKeeper(t, api)
-				api.Pass(time.Minute)
+				api.Pass(10 * c.late)
 				if got := podCount(t, api); got != 3 {
 					t.Errorf("%d pods, want 3", got)
+				}
+				if n := countWrites(api, "delete"); n > 0 {
+					t.Errorf("%d pods were made that had to be deleted again", n)
 				}
 			})
 		})

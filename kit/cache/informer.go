@@ -30,6 +30,7 @@ type Informer struct {
 	failing   atomic.Pointer[failure]
 	doubted   atomic.Bool // its store may be older than it has to be; see Cache.Confirm
 	again     again
+	catchUps  catchUps
 	parts     []*Informer // one for each of several namespaces; then the informer has no state of its own
 }
 

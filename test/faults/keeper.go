@@ -91,6 +91,20 @@ func (k *keeper) down(signal syscall.Signal, d time.Duration) error {
 	return err
 }
 
+// dump ends the manager and has it say in its log what each of its goroutines was waiting for.
+func (k *keeper) dump() {
+	p := k.process()
+	if err := p.Signal(syscall.SIGQUIT); err != nil {
+		say("dump %s: %v", p.Name(), err)
+		return
+	}
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+	}
+	say("the log of %s ends with its goroutines; -keep keeps it", p.Name())
+}
+
 var crash = regexp.MustCompile(`Caught a panic|^panic: |^fatal error: |DATA RACE|Observed a panic`)
 
 // crashes returns the lines of the manager's logs that tell of crashes.

@@ -144,7 +144,9 @@ func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (in
 	if err := d.finish(ctx); err != nil {
 		return 0, err
 	}
-	w.settle(ctx, b.c, d)
+	if !w.settle(ctx, b.c, d) {
+		k.dump()
+	}
 	stop()
 	always.Wait()
 	for _, line := range k.crashes() {
@@ -157,8 +159,8 @@ func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (in
 	return w.broken, nil
 }
 
-// settle waits until everything is as it is to be.
-func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) {
+// settle waits until everything is as it is to be, and reports whether it came to that.
+func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) bool {
 	w.disturbed()
 	begin := time.Now()
 	for woken := begin; ; sleep(ctx, time.Second) {
@@ -168,12 +170,12 @@ func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) {
 		names, lines := w.unsettled()
 		if len(names) == 0 && time.Since(begin) > 2*lag {
 			say("all is settled after %v", time.Since(begin).Round(time.Second))
-			return
+			return true
 		}
 		if time.Since(begin) > ending || ctx.Err() != nil {
 			w.broken++
 			say("VIOLATION convergence: not settled after %v: %s\n    %s", ending, strings.Join(names, ", "), strings.Join(lines, "\n    "))
-			return
+			return false
 		}
 		if time.Since(woken) > longest+10*time.Second { // a kubelet whose write was lost tries again; these do not
 			woken = time.Now()

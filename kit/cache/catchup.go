@@ -1,0 +1,73 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// catchUpLimit is how long a store is compared with the server again and again. One that lags longer has lost its watch.
+const catchUpLimit = 5 * time.Minute
+
+// catchUps are those who wait for a store to hold what the server has.
+type catchUps struct {
+	mu      sync.Mutex // guards the fields below
+	waiting []func()   // for a comparison that begins after they came
+	running bool
+}
+
+// WhenCaughtUp calls f once the store of an informer has been found to hold all that the server had at some time after
+// this call, or if it does not come to that for minutes. It is for those who do not know what became of a write, and it
+// costs a request: callers that come together share it.
+func (c *Cache) WhenCaughtUp(i *Informer, f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil || c.ctx.Err() != nil {
+		return // nothing is cached, or nobody waits any more
+	}
+	i.catchUps.mu.Lock()
+	defer i.catchUps.mu.Unlock()
+	i.catchUps.waiting = append(i.catchUps.waiting, f)
+	if i.catchUps.running {
+		return
+	}
+	i.catchUps.running = true
+	ctx := c.ctx
+	c.running.Go(func() {
+		for {
+			i.catchUps.mu.Lock()
+			now := i.catchUps.waiting
+			i.catchUps.waiting = nil
+			if i.catchUps.running = len(now) > 0; !i.catchUps.running {
+				i.catchUps.mu.Unlock()
+				return
+			}
+			i.catchUps.mu.Unlock()
+			c.catchUp(ctx, i)
+			for _, f := range now {
+				f()
+			}
+		}
+	})
+}
+
+// catchUp returns when every part of an informer has caught up, or the time for it is over.
+func (c *Cache) catchUp(ctx context.Context, whole *Informer) {
+	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
+	defer cancel()
+	for _, i := range whole.pieces() {
+		for ctx.Err() == nil {
+			names, err := c.names(i.GVK, i.namespace)
+			if err == nil {
+				var lag int
+				if lag, err = i.compare(ctx, names); err == nil && lag == 0 {
+					break
+				}
+			}
+			if err != nil {
+				c.o.Log.V(2).Info("Cannot find out whether a cache is up to date", "kind", i.String(), "reason", err)
+			}
+			pause(ctx, confirmRetry)
+		}
+	}
+}
