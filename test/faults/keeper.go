@@ -43,7 +43,8 @@ func (k *keeper) start(ctx context.Context) error {
 	return nil
 }
 
-// keep starts the manager again whenever it has ended, as a kubelet does. One that loses its lease ends by itself.
+// keep starts the manager and the scheduler again whenever they have ended, as a kubelet does. A manager that loses its
+// lease ends by itself.
 func (k *keeper) keep(ctx context.Context) {
 	for {
 		select {
@@ -51,6 +52,12 @@ func (k *keeper) keep(ctx context.Context) {
 			return
 		case <-k.c.Failures():
 		case <-time.After(100 * time.Millisecond):
+		}
+		switch revived, err := k.c.ReviveScheduler(); {
+		case err != nil:
+			say("could not start the scheduler: %v", err)
+		case revived:
+			say("the scheduler had ended, and is started again")
 		}
 		k.mu.Lock()
 		down := !k.held && !k.p.Running()

@@ -172,6 +172,15 @@ func TestAClusterWithoutControllerManagerIsReady(t *testing.T) {
 			t.Errorf("node %s: played by kwok %v, want %v", node.Name, marked, played)
 		}
 	}
+	if revived, err := c.ReviveScheduler(); revived || err != nil {
+		t.Errorf("a scheduler that runs was started again: %v", err)
+	}
+	if err := c.Scheduler().Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if revived, err := c.ReviveScheduler(); !revived || err != nil || !c.Scheduler().Running() {
+		t.Errorf("the scheduler was not started again: %v", err)
+	}
 	state, err := ReadState(c.Dir())
 	if err != nil || len(state.Components) != 4 || !state.Owner.Alive() {
 		t.Errorf("state %+v, %v; want four components", state, err)

@@ -33,6 +33,18 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	return c.WakeKubelets(ctx)
 }
 
+// ReviveScheduler starts kube-scheduler again if it has ended, as a kubelet would, and reports whether it had. It ends by
+// itself when it finds that its cache contradicts the API, as may happen after a server that did not answer.
+func (c *Cluster) ReviveScheduler() (bool, error) {
+	if c.Scheduler().Running() {
+		return false, nil
+	}
+	if err := c.startScheduler(); err != nil {
+		return true, err
+	}
+	return true, c.writeState()
+}
+
 // wakeAnnotation is put on pods by WakeKubelets. Its value says when.
 const wakeAnnotation = "localcluster.orrery/woken"
 
