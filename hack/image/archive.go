@@ -66,6 +66,7 @@ type containerConfig struct {
 	User       string
 	Env        []string
 	Entrypoint []string
+	Cmd        []string `json:",omitempty"`
 	WorkingDir string
 }
 
@@ -133,13 +134,14 @@ func (i *image) config(layer string) config {
 	return config{
 		platform: platform{Architecture: i.architecture, OS: "linux"},
 		Created:  created,
-		Config:   containerConfig{User: i.user, Env: []string{searchPath}, Entrypoint: i.entrypoint, WorkingDir: "/"},
+		Config:   containerConfig{User: i.user, Env: []string{searchPath}, Entrypoint: i.entrypoint, Cmd: i.arguments, WorkingDir: "/"},
 		RootFS:   rootFS{Type: "layers", DiffIDs: []string{layer}},
 		History:  []history{{Created: created, CreatedBy: "hack/image: " + strings.Join(i.entries, " ")}},
 	}
 }
 
-// layer returns the root file system: the folders, the binary and the links to it, all of them root's.
+// layer returns the root file system: the folders, the binary, the links to it and what was given beside it, all of them
+// root's.
 func (i *image) layer() ([]byte, error) {
 	headers := []*tar.Header{}
 	folders := map[string]bool{"/": true}
@@ -168,6 +170,17 @@ func (i *image) layer() ([]byte, error) {
 		}
 		if err := writeEntry(w, header, data); err != nil {
 			return nil, err
+		}
+	}
+	if i.root != "" {
+		others, err := tree(i.root, folders)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range others {
+			if err := writeEntry(w, e.header, e.data); err != nil {
+				return nil, err
+			}
 		}
 	}
 	err := w.Close() // writes what it still holds

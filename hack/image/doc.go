@@ -4,7 +4,7 @@
 //
 // The image has one layer, made from scratch: the binary in /usr/local/bin under its first entry, and a symbolic link to
 // it for every further one. An entry with a slash is a path of its own, such as /bin/sh. What runs it is the first entry,
-// or what -entrypoint says, as the user that -user gives.
+// or what -entrypoint says, as the user that -user gives. What a test image needs beside it, such as a shell, -root adds.
 //
 // The archive is an OCI image layout that is a docker archive as well, so that `ctr images import`, `docker load`,
 // `podman load` and `kind load image-archive` all take it, under the name given. Nothing in it depends on when, where or

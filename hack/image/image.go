@@ -17,6 +17,8 @@ type image struct {
 	user       string   // uid:gid
 	entries    []string // paths in the image: the first is the binary, the others are links to it
 	entrypoint []string
+	arguments  []string
+	root       string // a folder with further files, or none
 
 	full         string // name with registry and tag
 	binary       []byte

@@ -216,3 +216,46 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a binary for arm64 became an image for %s", m.Platform.Architecture)
 	}
 }
+
+func TestAFolderAndArgumentsGoBesideTheBinary(t *testing.T) {
+	root := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"bin/tool": 0o700, "etc/passwd": 0o600} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("tool", filepath.Join(root, "bin", "link")); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-binary", program(t, header(elf.EM_X86_64)), "-name", "a:v1", "-entry", "/bin/main", "-root", root, "-cmd", "pause long"}
+	_, files := packed(t, args...)
+	top := decode[index](t, files["index.json"]).Manifests[0]
+	compressed, err := gzip.NewReader(bytes.NewReader(files[blob(decode[manifest](t, files[blob(top.Digest)]).Layers[0].Digest)]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r := tar.NewReader(compressed); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, h.FileInfo().Mode().String()+" "+h.Name+" "+h.Linkname)
+	}
+	configuration := decode[config](t, files[blob(decode[manifest](t, files[blob(top.Digest)]).Config.Digest)])
+	if got := configuration.Config.Cmd; !reflect.DeepEqual(got, []string{"pause", "long"}) {
+		t.Errorf("arguments %q", got)
+	}
+	want := []string{
+		"drwxr-xr-x bin/ ", "-rwxr-xr-x bin/main ", "Lrwxrwxrwx bin/link tool", "-rwxr-xr-x bin/tool ", "drwxr-xr-x etc/ ", "-rw-r--r-- etc/passwd ",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the layer has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -27,18 +27,20 @@ func run(args []string, stdout, stderr io.Writer) error {
 	name := flags.String("name", "", "name and tag of the image, as a pod would give it")
 	entry := flags.String("entry", "", "names of the binary in the image, separated by commas; the base name of -binary if not given")
 	entrypoint := flags.String("entrypoint", "", "what runs it, separated by spaces; the first entry if not given")
+	root := flags.String("root", "", "a folder whose files go into the image beside the binary, if there is more to it")
+	arguments := flags.String("cmd", "", "arguments, separated by spaces, if the pod gives none")
 	user := flags.String("user", "65532:65532", "user and group, as numbers, that the container runs as")
 	out := flags.String("o", "", "the archive to write")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *binary == "" || *name == "" || *out == "" || flags.NArg() > 0 {
-		return errors.New("usage: image -binary FILE -name NAME:TAG [-entry NAME,...] [-entrypoint COMMAND] [-user UID:GID] -o FILE")
+		return errors.New("usage: image -binary FILE -name NAME:TAG [-entry NAME,...] [-entrypoint COMMAND] [-user UID:GID] [-cmd ARGUMENTS] [-root FOLDER] -o FILE")
 	}
 	if *entry == "" {
 		*entry = filepath.Base(*binary)
 	}
-	img := image{name: *name, user: *user, entries: strings.Split(*entry, ","), entrypoint: strings.Fields(*entrypoint)}
+	img := image{name: *name, user: *user, entries: strings.Split(*entry, ","), entrypoint: strings.Fields(*entrypoint), root: *root, arguments: strings.Fields(*arguments)}
 	reference, err := pack(img, *binary, *out)
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", *binary, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,17 +14,30 @@ import (
 
 const version = "v1.37.2" // of everything that the local cluster builds
 
+// source is an image and the binary that it is made of.
+type source struct {
+	binary string
+	image
+}
+
 // image is an image that is made of a static binary.
 type image struct {
 	name    string
 	entries string // names in the image, as the packing tool takes them
 	user    string // as which it runs, if not as the tool's default
+
+	entrypoint string // what runs it, if not the first entry
+	arguments  string // what it is given if a pod says nothing
+	root       string // a folder with what else is in it, or none
 }
 
 // build returns the paths of the programs of Kubernetes that the node consists of, by name.
 func (n *node) build(ctx context.Context) (map[string]string, error) {
 	names := []string{
 		"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl", "kubelet", "kubeadm", "kube-proxy", "agnhost",
+	}
+	if n.forSuite {
+		names = append(names, "coredns")
 	}
 	cmd := exec.CommandContext(ctx, n.localcluster, append([]string{"build"}, names...)...)
 	cmd.Stderr = os.Stderr
@@ -68,17 +82,26 @@ func (n *node) pack(ctx context.Context, built, names map[string]string) ([]stri
 	if err != nil {
 		return nil, err
 	}
+	all := []source{
+		{built["etcd"], image{name: names["etcd"], entries: "etcd", user: "0:0"}},
+		{built["kube-apiserver"], image{name: names["kube-apiserver"], entries: "kube-apiserver", user: "0:0"}},
+		{built["kube-scheduler"], image{name: names["kube-scheduler"], entries: "kube-scheduler", user: "0:0"}},
+		{built[manager], image{name: names[manager], entries: manager, user: "0:0"}},
+		{self, image{name: names["pause"], entries: "pause", user: "0:0"}},
+		{busybox, image{name: busyboxImage, entries: "/bin/busybox," + applets, user: "0:0"}},
+	}
+	if n.forSuite {
+		more, err := n.suite(ctx, built["agnhost"], busybox)
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, more...), source{built["coredns"], image{name: names["coredns"], entries: "/coredns", user: "0:0"}})
+	} else {
+		all = append(all, source{built["agnhost"], image{name: agnhostImage, entries: "/agnhost", arguments: "pause", user: "0:0"}})
+	}
 	var archives []string
-	for binary, img := range map[string]image{
-		built["etcd"]:                    {name: names["etcd"], entries: "etcd", user: "0:0"},
-		built["kube-apiserver"]:          {name: names["kube-apiserver"], entries: "kube-apiserver", user: "0:0"},
-		built["kube-scheduler"]:          {name: names["kube-scheduler"], entries: "kube-scheduler", user: "0:0"},
-		built["kube-controller-manager"]: {name: names["kube-controller-manager"], entries: "kube-controller-manager", user: "0:0"},
-		built["agnhost"]:                 {name: agnhostImage, entries: "/agnhost", user: "0:0"},
-		self:                             {name: names["pause"], entries: "pause", user: "0:0"},
-		busybox:                          {name: busyboxImage, entries: "/bin/busybox," + applets, user: "0:0"},
-	} {
-		archive, err := n.archive(ctx, img, binary)
+	for _, s := range all {
+		archive, err := n.archive(ctx, s.image, s.binary)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +121,13 @@ func (n *node) archive(ctx context.Context, img image, binary string) (string, e
 		return "", fmt.Errorf("pack %s: %w", img.name, err)
 	}
 	sum := fnv.New64a()
-	fmt.Fprintln(sum, img, binary, info.Size(), info.ModTime().UnixNano())
+	size, err := weigh(img.root)
+	if err != nil {
+		return "", fmt.Errorf("pack %s: %w", img.name, err)
+	}
+	kind := img
+	kind.root = "" // the same files are the same image wherever they are
+	fmt.Fprintln(sum, kind, binary, info.Size(), info.ModTime().UnixNano(), size)
 	stem := strings.NewReplacer("/", "_", ":", "_").Replace(img.name)
 	path := filepath.Join(cache, "images", fmt.Sprintf("%s-%016x.tar", stem, sum.Sum64()))
 	if _, err := os.Stat(path); err == nil {
@@ -109,17 +138,34 @@ func (n *node) archive(ctx context.Context, img image, binary string) (string, e
 		_ = os.Remove(old)
 	}
 	args := []string{"-binary", binary, "-name", img.name, "-o", path}
-	if img.user != "" {
-		args = append(args, "-user", img.user)
-	}
-	if img.entries != "" {
-		args = append(args, "-entry", img.entries)
+	for flag, value := range map[string]string{"-user": img.user, "-entry": img.entries, "-entrypoint": img.entrypoint, "-cmd": img.arguments, "-root": img.root} {
+		if value != "" {
+			args = append(args, flag, value)
+		}
 	}
 	cmd := exec.CommandContext(ctx, n.imageTool, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("pack %s: %w: %s", img.name, err, bytes.TrimSpace(out))
 	}
 	return path, nil
+}
+
+// weigh returns what tells one folder's content from another's: how many files it has, and their size.
+func weigh(root string) (size [2]int64, err error) {
+	if root == "" {
+		return size, nil
+	}
+	err = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			size[0], size[1] = size[0]+1, size[1]+info.Size()
+		}
+		return err
+	})
+	return size, err
 }
 
 // The images of the end-to-end tests that every node has, under the names that Kubernetes' own suite gives them.

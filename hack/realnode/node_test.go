@@ -119,3 +119,50 @@ func TestBadCommandLines(t *testing.T) {
 		}
 	}
 }
+
+// TestAFolderIsWeighed tells contents apart, so that an archive that is there already is not taken for another.
+func TestAFolderIsWeighed(t *testing.T) {
+	dir := t.TempDir()
+	seen := map[[2]int64]string{}
+	for _, step := range []struct{ file, text string }{{"a", ""}, {"b", "x"}, {"b", "xyz"}} {
+		if err := writeText(filepath.Join(dir, step.file), step.text); err != nil {
+			t.Fatal(err)
+		}
+		size, err := weigh(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := seen[size]; ok {
+			t.Errorf("%v weighs %v, as did %s", step, size, before)
+		}
+		seen[size] = step.file + step.text
+	}
+	if size, err := weigh(""); err != nil || size != [2]int64{} {
+		t.Errorf("no folder weighs %v, %v", size, err)
+	}
+}
+
+func writeText(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
+
+// TestAProgramIsCopiedWithItsLibraries runs the copy where nothing else is.
+func TestAProgramIsCopiedWithItsLibraries(t *testing.T) {
+	for _, program := range []string{"ldd", "ls", "chroot"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root may change the root")
+	}
+	root := t.TempDir()
+	if err := addDynamic(t.Context(), root, "ls", "bin/list"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("chroot", root, "/bin/list", "/bin").CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "list" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := addDynamic(t.Context(), root, "no-such-program", "bin/x"); err == nil {
+		t.Error("a program that is not there is copied")
+	}
+}

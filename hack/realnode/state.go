@@ -18,7 +18,9 @@ type node struct {
 	dir     string // all of its files
 	cgroup  string // name of its cgroup in every hierarchy
 	timeout time.Duration
-	keep    bool // what did not get up, to look at
+	// forSuite: the node is for the specs of the end-to-end tests.
+	forSuite bool
+	keep     bool // what did not get up, to look at
 
 	imageTool, orrery, localcluster string // programs
 	repo                            string // this repository

@@ -45,6 +45,7 @@ func (n *node) up(ctx context.Context) (err error) {
 	defer cancel()
 	plan := inside.Plan{
 		Name: n.hostname(), Dir: n.dir, Programs: built, Images: archives, Version: version, PauseName: names["pause"], PluginDir: pluginDir,
+		Full: n.forSuite,
 	}
 	defer func() {
 		if err != nil {

@@ -49,6 +49,7 @@ func boot(p Plan) error {
 		{"kubeadm: configuration, roles and tokens", m.kubeadmAfter},
 		{"kube-proxy", m.startProxy},
 		{"node", m.waitNode},
+		{"name server", m.names},
 	}
 	for _, step := range steps {
 		begin := time.Now()

@@ -69,6 +69,18 @@ func (m *machine) startProxy(context.Context) error {
 		"--conntrack-max-per-core=0", "--v=1")
 }
 
+// names makes the cluster's name server.
+func (m *machine) names(ctx context.Context) error {
+	if !m.Full {
+		return nil
+	}
+	if err := m.phase(ctx, "addon coredns"); err != nil {
+		return err
+	}
+	_, err := m.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s")
+	return err
+}
+
 // waitNode waits until pods can run: the node is ready, nothing keeps pods off it, and there are service accounts.
 func (m *machine) waitNode(ctx context.Context) error {
 	return await(ctx, func() error {

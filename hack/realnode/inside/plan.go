@@ -36,6 +36,8 @@ type Plan struct {
 	Version   string            `json:"version"`  // of Kubernetes
 	PauseName string            `json:"pauseName"`
 	PluginDir string            `json:"pluginDir"`
+	// Full adds a name server, and makes the manager provision volumes that are folders of the node.
+	Full bool `json:"full"`
 }
 
 // kept are the folders of the node that are folders of the machine's, in the order in which they are needed: what is seen

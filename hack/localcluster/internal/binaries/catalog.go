@@ -39,13 +39,15 @@ const (
 	// Agnhost serves, fails, waits and probes inside the containers of the end-to-end tests.
 	Agnhost = "agnhost"
 	Proxy   = "kube-proxy"
+	// CoreDNS is what kubeadm makes a cluster's name server of.
+	CoreDNS = "coredns"
 )
 
 // Suite lists the programs that test a cluster; they are built only by name.
 func Suite() []string { return []string{Ginkgo, E2E} }
 
 // Node lists the programs that make a real node; they are built only by name.
-func Node() []string { return []string{Kubelet, Kubeadm, Agnhost, Proxy} }
+func Node() []string { return []string{Kubelet, Kubeadm, Agnhost, Proxy, CoreDNS} }
 
 // Known lists every program there is a recipe for.
 func Known() []string { return slices.Concat(All(), Suite(), Node()) }
@@ -77,6 +79,8 @@ func recipeFor(name string) (recipe, bool) {
 			ldflags: "-s -w " + versionFlags(),
 			test:    true,
 		}, true
+	case CoreDNS:
+		return recipe{module: "coredns", pkg: "github.com/coredns/coredns", ldflags: "-s -w"}, true
 	case Agnhost:
 		return recipe{module: "kubernetes", pkg: "k8s.io/kubernetes/test/images/agnhost", ldflags: "-s -w"}, true
 	case APIServer, Scheduler, ControllerManager, Kubectl, Kubelet, Kubeadm, Proxy:
