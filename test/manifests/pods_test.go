@@ -78,7 +78,7 @@ func text(p *corev1.Pod) string {
 func TestStaticPodsAreConfined(t *testing.T) {
 	for name, p := range map[string]*corev1.Pod{
 		"static pod":     pod(t, read(t, root+"static-pod/kube-controller-manager.yaml")),
-		"rootless patch": patched(t, root+"kubeadm/kube-controller-manager+strategic.yaml", root+"kubeadm/rootless/kube-controller-manager1+strategic.yaml"),
+		"rootless patch": patched(t, root+"kubeadm/kube-controller-manager+strategic.yaml", root+"kubeadm-rootless/kube-controller-manager1+strategic.yaml"),
 	} {
 		c := p.Spec.Containers[0]
 		s := c.SecurityContext
