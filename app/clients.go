@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 
 	"k8s.io/client-go/kubernetes/scheme"
@@ -26,6 +27,7 @@ type clients struct {
 	mapper     *client.Mapper
 	core       typedcorev1.CoreV1Interface
 	traffic    *client.Traffic
+	guard      func(http.RoundTripper) http.RoundTripper // of a dry run; nil in earnest
 }
 
 // loadConfig reads the kubeconfig that the flags name, or the configuration of the pod that this process runs in.
@@ -79,6 +81,9 @@ func (c *clients) forController(d kit.Descriptor) (*connection, error) {
 		id := &identity{account: d.ServiceAccount, core: c.core}
 		config = rest.AnonymousClientConfig(config) // without what was wrapped around the transport, too
 		config.Wrap(c.traffic.Wrap)
+		if c.guard != nil {
+			config.Wrap(c.guard)
+		}
 		config.Wrap(id.wrap)
 		out.warm = func(ctx context.Context) error {
 			_, err := id.current(ctx)
@@ -89,5 +94,8 @@ func (c *clients) forController(d kit.Descriptor) (*connection, error) {
 	out.config = rest.AddUserAgent(config, d.Name)
 	var err error
 	out.client, err = client.New(out.config, client.Options{Scheme: scheme.Scheme, Mapper: c.mapper})
+	if err == nil && c.guard != nil {
+		out.client = out.client.DryRun()
+	}
 	return out, err
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 
+	"orrery/app/ask"
 	"orrery/controllers"
 	"orrery/kit/manager"
 	"orrery/options"
@@ -64,7 +65,9 @@ same to the API.`,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return s.FlagError(err) })
 	cliflag.SetUsageAndHelpFunc(cmd, flags, 0)
-	cmd.AddCommand(newControllersCommand(s), newCertificatesCommand())
+	for _, sub := range []*cobra.Command{newControllersCommand(s), newCertificatesCommand(), ask.NewStatusCommand(), ask.NewExplainCommand()} {
+		cmd.AddCommand(subcommand(sub))
+	}
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"orrery/kit"
@@ -21,6 +22,9 @@ func (b *contextBuilder) contextFor(d kit.Descriptor) (ControllerContext, error)
 	cc.Client = c.client.WithCache(m.Cache())
 	cc.Live = cc.Client.Live()
 	cc.Recorder = events.Recorder(m.Scheme(), cmp.Or(d.EventSource, d.Name))
+	if cc.DryRun = b.daemon.dryRun; cc.DryRun != nil {
+		cc.Recorder = &record.FakeRecorder{} // which keeps nothing: what events say has not happened
+	}
 	cc.Available, cc.Register = b.available, legacyregistry.MustRegister
 	cc.PanicPolicy = b.daemon.options.PanicPolicy
 	return cc, nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers"
+	"orrery/kit"
 	"orrery/kit/client"
 	"orrery/kit/manager"
 	"orrery/kit/status"
@@ -29,6 +30,7 @@ func Run(ctx context.Context, s *options.CMServer) error {
 	}
 	var traffic client.Traffic
 	config.Wrap(traffic.Wrap)
+	dry := newDryRun(ctx, s, config)
 	mapper, err := client.NewMapper(config, nil)
 	if err != nil {
 		return err
@@ -51,9 +53,10 @@ func Run(ctx context.Context, s *options.CMServer) error {
 	if err != nil {
 		return err
 	}
+	c.guard = dry.guard
 
 	// HTTP, before anything that can take long.
-	d := &daemon{options: s, clients: c, manager: m}
+	d := &daemon{options: s, clients: c, manager: m, dryRun: dry.writes}
 	d.status = d.newStatusPage()
 	if err := m.AddServer(manager.Func("status sampler", d.status.Run)); err != nil {
 		return err
@@ -80,10 +83,12 @@ func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Map
 		Name: component, Scheme: scheme.Scheme, Mapper: mapper, Gates: s.Gates.FeatureGate(), Log: klog.FromContext(ctx),
 		// Controllers say what they read as they are built; none waits for the caches of another.
 		Cache:       manager.Cache{Slim: controllers.Slimming(), Resync: -1, Name: informerName(), StartedByOthers: true},
+		Client:      manager.Client{DryRun: s.DryRun},
 		SyncTimeout: -1,
 		Election: manager.Election{
 			Enabled: e.LeaderElect, Kind: e.ResourceLock, Namespace: e.ResourceNamespace, ID: e.ResourceName,
 			LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
+			Optional: s.DryRun,
 		},
 		// A timeout of 0 waits for nothing.
 		ShutdownTimeout: cmp.Or(s.ControllerShutdownTimeout, time.Nanosecond),
@@ -116,5 +121,6 @@ type daemon struct {
 	clients *clients
 	manager *manager.Manager
 	status  *status.Page
+	dryRun  *kit.DryRun // nil in earnest
 	built   atomic.Bool // all controllers that can be have been built
 }

@@ -19,7 +19,7 @@ func (d *daemon) newStatusPage() *status.Page {
 	return status.New(status.Config{
 		Component: component, Version: version.Get().GitVersion, Summaries: summaries,
 		Controllers: d.manager.Controllers, NotRunning: d.notRunning, Leadership: d.manager.Leadership,
-		Caches: d.manager.Cache().Informers, Traffic: d.clients.traffic, Limit: max(0, d.options.QPS),
+		Caches: d.manager.Cache().Informers, Traffic: d.clients.traffic, Limit: max(0, d.options.QPS), DryRun: d.dryRun,
 	})
 }
 

@@ -83,6 +83,8 @@ type ControllerContext struct {
 	// Register publishes a controller's own metrics. Nil publishes nothing.
 	Register func(...compmetrics.Registerable)
 
+	// DryRun is told what would have been written, where Client and Live store nothing; nil in earnest.
+	DryRun *DryRun
 	// PanicPolicy says what happens on a panic; empty means IsolatePanics.
 	PanicPolicy PanicPolicy
 

@@ -108,7 +108,7 @@ func (b *Builder[K]) Complete() error {
 	b.cc.Metrics.start(b.cc.Name, name, b.workers)
 	for _, s := range b.sources {
 		out := &sink[K]{}
-		out.to.Store(&sinkTarget[K]{queue: c.queue, lanes: l, delay: s.delay, urgent: s.urgent})
+		out.to.Store(&sinkTarget[K]{queue: c.queue, lanes: l, delay: b.cc.dryDelay(s.delay), urgent: s.urgent})
 		src := attached[K]{name: s.name, run: s.run, sink: out}
 		if s.attach != nil {
 			synced, err := s.attach(b.cc, out)
@@ -336,6 +336,9 @@ func (c *controller[K]) step(ctx context.Context, key K) {
 		return err
 	})
 	end := time.Now()
+	if c.cc.DryRun != nil {
+		res, err = c.dryRun(key, wrote.TakeDry(), end, res, err)
+	}
 	writes := wrote.Take()
 	c.writes.note(key, writes, end)
 	out := classify(ctx, res, err)

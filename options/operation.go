@@ -10,10 +10,12 @@ import (
 	"orrery/kit"
 )
 
-// Operation says how the daemon treats what goes wrong.
+// Operation says how the daemon works, and how it treats what goes wrong.
 type Operation struct {
 	// PanicPolicy says what becomes of the process when a controller panics.
 	PanicPolicy kit.PanicPolicy
+	// DryRun has the API server validate every write and store none.
+	DryRun bool
 }
 
 // panicPolicies are the values of --panic-policy.
@@ -24,6 +26,9 @@ func (o *Operation) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.PanicPolicy), "panic-policy", string(o.PanicPolicy),
 		"What to do when a controller panics. isolate: log it with the object and the stack, count it, and go on; the object is tried again, later "+
 			"each time. crash: log it and end the process at once.")
+	fs.BoolVar(&o.DryRun, "dry-run", o.DryRun,
+		"Have the API server validate every write and store none. It runs beside the controller manager that does the work, under a lease of its own "+
+			"whose name ends in -dry-run; /debug/controllers and 'orrery status' list what would have been written.")
 }
 
 // Validate reports every problem of the settings.

@@ -34,7 +34,7 @@ func TestEveryUpstreamFlagIsAccepted(t *testing.T) {
 	}
 	own := map[string]bool{"config": true, "ignore-unknown-controllers": true, "allow-untagged-cloud": true, "node-sync-period": true,
 		"webhook-cert-dir": true, "webhook-bind-address": true, "webhook-port": true,
-		"panic-policy": true, "warm-standby": true}
+		"panic-policy": true, "warm-standby": true, "dry-run": true}
 	s.visitFlags(func(f *pflag.Flag) {
 		if !seen[f.Name] && !own[f.Name] {
 			t.Errorf("--%s is neither upstream's nor one of ours", f.Name)

@@ -48,7 +48,7 @@ func Create[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	}
 	req = c.params(req, call).Body(runtime.Object(obj))
 	out := P(new(T))
-	return out, c.do(ctx, r, call, obj, req, out)
+	return out, c.do(ctx, r, call, act{verb: "create"}, obj, req, out)
 }
 
 // Update replaces an object, or with the Status or Subresource option that part of it, and returns it as stored.
@@ -69,7 +69,7 @@ func Update[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, opts ...Opti
 	}
 	req = c.params(req, call).Body(runtime.Object(obj))
 	out := P(new(T))
-	return out, c.do(ctx, r, call, obj, req, out)
+	return out, c.do(ctx, r, call, act{verb: "update"}, obj, req, out)
 }
 
 // UpdateStatus replaces the status of an object and returns it as stored. The server keeps the spec whatever it is sent:
@@ -93,7 +93,7 @@ func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch
 	}
 	req = c.params(req, call).Body(p.Data)
 	out := P(new(T))
-	return out, c.do(ctx, r, call, obj, req, out)
+	return out, c.do(ctx, r, call, act{"patch", &p}, obj, req, out)
 }
 
 // Delete deletes an object. Only its kind, namespace, name and UID are read. Give IfUID to be sure that a successor of
@@ -105,12 +105,15 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 		return fmt.Errorf("delete %s: %w", KeyOf(obj), err)
 	}
 	call.del.DryRun = c.dry()
-	err = r.one(r.rest.Delete(), KeyOf(obj)).Body(&call.del).Do(ctx).Error()
+	err = c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).Body(&call.del).Do(ctx).Error()
 	if err != nil && !UnknownOutcome(err) && !isGone(err, obj) {
 		return err
 	}
-	if !c.dryRun {
+	switch {
+	case !c.dryRun:
 		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil && !isGone(err, obj)})
+	case err == nil:
+		c.noteDry(ctx, r, call, act{verb: "delete"}, obj)
 	}
 	return err
 }
@@ -128,8 +131,13 @@ func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) 
 	}
 	call.del.DryRun = c.dry()
 	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields}
-	return r.many(r.rest.Delete(), call.namespace).
-		VersionedParams(lo, metav1.ParameterCodec).Body(&call.del).Do(ctx).Error()
+	err = c.params(r.many(r.rest.Delete(), call.namespace).VersionedParams(lo, metav1.ParameterCodec), call).Body(&call.del).Do(ctx).Error()
+	if c.dryRun && err == nil {
+		one.SetNamespace(call.namespace)
+		one.SetName("all that match")
+		c.noteDry(ctx, r, call, act{verb: "deletecollection"}, one)
+	}
+	return err
 }
 
 // IgnoreNotFound returns nil for a NotFound error and any other error as it is.
@@ -175,7 +183,7 @@ func (c *Client) dry() []string {
 }
 
 // do sends a write, decodes the answer into out and notes what the cache has to show for it.
-func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req *rest.Request, out Object) error {
+func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Object, req *rest.Request, out Object) error {
 	var err error
 	if call.brief && r.form == structured {
 		err = doBrief(ctx, req, out)
@@ -184,6 +192,10 @@ func (c *Client) do(ctx context.Context, r *resource, call call, obj Object, req
 	}
 	if isGone(err, obj) && !c.dryRun {
 		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})
+	}
+	if c.dryRun && err == nil {
+		setKind(out, r.gvk)
+		c.noteDry(ctx, r, call, a, obj)
 	}
 	if c.dryRun || err != nil && !UnknownOutcome(err) {
 		return err

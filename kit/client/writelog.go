@@ -27,8 +27,9 @@ type Write struct {
 
 // WriteLog collects the writes made under a context. It is safe for concurrent use.
 type WriteLog struct {
-	mu     sync.Mutex // guards writes
+	mu     sync.Mutex // guards the fields below
 	writes []Write
+	dry    []DryWrite
 }
 
 // Take returns the writes noted so far and forgets them.

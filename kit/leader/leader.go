@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,6 +50,7 @@ type Election struct {
 	elector *leaderelection.LeaderElector
 	led     func() // what to do while leading; set by Run
 	lost    chan struct{}
+	holder  atomic.Pointer[string] // who was last seen to hold the lease
 }
 
 // New checks the timings and prepares an election.
@@ -56,7 +58,7 @@ func New(c Config) (*Election, error) {
 	e := &Election{fence: c.Fence, lost: make(chan struct{})}
 	source, _ := c.Lock.(watchable)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &standbyLock{Interface: fencedLock{c.Lock, c.Fence}, source: source, retry: c.RetryPeriod}, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop,
+		Lock: &standbyLock{Interface: fencedLock{c.Lock, c.Fence}, source: source, retry: c.RetryPeriod, holder: func(who string) { e.holder.Store(&who) }}, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop,
 		LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { e.led() },

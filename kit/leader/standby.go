@@ -34,9 +34,10 @@ type standbyLock struct {
 	chosen bool          // somebody else chooses the leader, and an update that conflicts is not to be tried again
 
 	leading  bool
-	acquired metav1.Time // set while leading
-	seen     []byte      // the record that was seen last
-	since    time.Time   // when it was first seen
+	acquired metav1.Time  // set while leading
+	holder   func(string) // told who holds the lease whenever it is looked at; may be nil
+	seen     []byte       // the record that was seen last
+	since    time.Time    // when it was first seen
 }
 
 // Get implements resourcelock.Interface. A lease that has run out is shown as one that nobody holds, as it was this lock
@@ -57,6 +58,7 @@ func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 			return nil, nil, err
 		}
 		l.observe(raw, time.Now())
+		l.tell(*record)
 		if l.free(*record) {
 			return record, raw, nil
 		}
@@ -189,6 +191,7 @@ func (l *standbyLock) await(ctx context.Context, record *resourcelock.LeaderElec
 				return true
 			}
 			record = resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+			l.tell(*record)
 			if l.free(*record) {
 				return true
 			}

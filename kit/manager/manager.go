@@ -183,6 +183,9 @@ func (m *Manager) campaign() error {
 	if err != nil {
 		return err
 	}
+	if e.Optional {
+		lock = leader.Optional(lock, m.o.Log)
+	}
 	dog := leaderelection.NewLeaderHealthzAdaptor(leader.WatchdogSlack)
 	m.election, err = leader.New(leader.Config{
 		Lock: lock, Name: e.ID, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,

@@ -92,6 +92,8 @@ type Election struct {
 	Namespace string
 	// LeaseDuration, RenewDeadline and RetryPeriod are 15 s, 10 s and 2 s if they are 0.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// Optional does without the lease where the server does not let this process have it. For processes that store nothing.
+	Optional bool
 	// KeepOnStop leaves the lease as it is on a stop, so that the next leader waits until it has run out.
 	KeepOnStop bool
 	// Kind is the kind of lock; empty means leases, which is the only one there is.

@@ -22,6 +22,7 @@ type Overview struct {
 	Controllers []string `json:"controllers"`
 
 	Leadership manager.Leadership `json:"leadership"`
+	DryRun     *DryRun            `json:"dryRun,omitempty"` // nil where the process works in earnest
 	Loops      []Loop             `json:"loops"`
 	// NotRunning are the controllers of which there is no loop.
 	NotRunning []NotRunning `json:"notRunning"`
@@ -38,6 +39,13 @@ type Loop struct {
 	PerSecond float64       `json:"reconcilesPerSecond"`
 	Mean      time.Duration `json:"meanNanoseconds"`
 	Slowest   time.Duration `json:"slowestNanoseconds"`
+}
+
+// DryRun is what a dry run would have written.
+type DryRun struct {
+	Writes  []kit.WouldWrite `json:"writes"`  // what it would write now, the latest first
+	Settled uint64           `json:"settled"` // writes that were on the list until another had made them, or there was no need any more
+	Dropped uint64           `json:"dropped"` // writes that are not on the list because there are too many
 }
 
 // NotRunning is a controller of which there is no loop, and why.
@@ -86,6 +94,10 @@ func (p *Page) Overview(now time.Time) Overview {
 	}
 	if p.c.Leadership != nil {
 		o.Leadership = p.c.Leadership()
+	}
+	if p.c.DryRun != nil {
+		o.DryRun = &DryRun{}
+		o.DryRun.Writes, o.DryRun.Settled, o.DryRun.Dropped = p.c.DryRun.Writes()
 	}
 	for _, c := range p.loops() {
 		l := p.loop(c, now)

@@ -37,6 +37,8 @@ type Config struct {
 	Caches func() []*cache.Informer
 	// Traffic has counted the requests to the API server.
 	Traffic *client.Traffic
+	// DryRun has what would have been written; nil where the process works in earnest.
+	DryRun *kit.DryRun
 	// Limit is what the process limits its requests to per second; 0 means not at all.
 	Limit float32
 }

@@ -86,6 +86,7 @@ type overviewView struct {
 	Tiles    []tile
 	Notices  []notice
 	Calm     string
+	DryRun   *dryView
 	Rows     []row
 	Caches   []cacheRow
 	CacheSum string
@@ -113,6 +114,9 @@ func (p *Page) overviewView(req *http.Request, now time.Time) overviewView {
 	if len(v.Notices) == 0 && len(v.Rows) > 0 {
 		v.Calm = fmt.Sprintf("All %d loops are well.", len(v.Rows))
 	}
+	if o.DryRun != nil {
+		v.DryRun = newDryView(*o.DryRun, now)
+	}
 	objects, bytes := 0, int64(0)
 	for _, c := range o.Caches {
 		objects, bytes = objects+c.Objects, bytes+c.Bytes
@@ -130,6 +134,8 @@ func (p *Page) overviewView(req *http.Request, now time.Time) overviewView {
 func role(o Overview) (pill, string) {
 	l := o.Leadership
 	switch {
+	case o.DryRun != nil && (l.Leading || !l.Election):
+		return pill{"wait", "Dry run"}, "writes nothing, under " + cmp.Or(l.Lease, "no lease")
 	case !l.Election:
 		return pill{"good", "Running"}, "no election: every process runs all"
 	case l.Leading:

@@ -20,6 +20,7 @@ type entryRow struct {
 
 func (p *Page) entryRows(loop string, entries []kit.Entry, now time.Time) []entryRow {
 	rows := make([]entryRow, 0, len(entries))
+	seen := map[string]bool{}
 	for _, e := range entries {
 		r := entryRow{
 			Key: e.Key, KeyLink: Path + "/" + loop + "?q=" + url.QueryEscape(e.Key), Ago: ago(e.At, now), At: e.At.UTC().Format("15:04:05.000"), Took: duration(e.Took),
@@ -28,9 +29,13 @@ func (p *Page) entryRows(loop string, entries []kit.Entry, now time.Time) []entr
 		if e.Writes > 0 {
 			r.Writes = count(e.Writes)
 		}
-		if !e.Next.IsZero() {
+		switch {
+		case seen[e.Key]:
+			r.Next = "–" // what was planned then has been overtaken
+		case !e.Next.IsZero():
 			r.Next = until(e.Next, now)
 		}
+		seen[e.Key] = true
 		rows = append(rows, r)
 	}
 	return rows

@@ -10,6 +10,7 @@ func (v overviewView) write(m *markup) {
 	m.raw("</section>\n")
 	v.writeTiles(m)
 	v.writeNotices(m)
+	v.DryRun.write(m)
 	m.section("ask", "What happened to …")
 	writeAsk(m, "", "")
 	m.raw("</section>\n")
