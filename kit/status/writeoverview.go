@@ -102,7 +102,11 @@ func (v overviewView) writeLoops(m *markup) {
 func (m *markup) figureWith(name, figure string, c chart) {
 	m.cell(name)
 	m.raw(`<span class="with">`)
-	m.element("span", figure, "class", "now")
+	class := "now"
+	if figure == "0" || figure == "–" {
+		class = "now dim"
+	}
+	m.element("span", figure, "class", class)
 	m.spark(c)
 	m.raw("</span></td>")
 }

@@ -281,6 +281,13 @@ func TestStandbyIsHealthy(t *testing.T) {
 			t.Errorf("a standby runs its loops:\n%s", page)
 		}
 	}
+	eventually(t, "the standby says who leads", func() error {
+		page := visit(standby, e.admin(t)).get(t, "/debug/controllers?format=json", 200)
+		if !strings.Contains(page, fmt.Sprintf("%q: %q", "holder", leader)) || !strings.Contains(page, `"leading": false`) {
+			return fmt.Errorf("%.600s", page)
+		}
+		return nil
+	})
 	if now := e.holder(t); now != leader {
 		t.Errorf("the lease went from %s to %s", leader, now)
 	}
