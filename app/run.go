@@ -82,7 +82,7 @@ func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Map
 	return manager.Options{
 		Name: component, Scheme: scheme.Scheme, Mapper: mapper, Gates: s.Gates.FeatureGate(), Log: klog.FromContext(ctx),
 		// Controllers say what they read as they are built; none waits for the caches of another.
-		Cache:       manager.Cache{Slim: controllers.Slimming(), Resync: -1, Name: informerName(), StartedByOthers: true},
+		Cache:       manager.Cache{Slim: controllers.Slimming(), Resync: -1, Name: informerName(), Await: true, StartedByOthers: true},
 		Client:      manager.Client{DryRun: s.DryRun},
 		SyncTimeout: -1,
 		Election: manager.Election{

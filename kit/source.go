@@ -133,6 +133,9 @@ func ownerOf(cc ControllerContext, example client.Object) (ownerKind, error) {
 		return ownerKind{}, err
 	}
 	m, err := cc.Client.Mapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if i := cc.Cache.Existing(gvk, cache.Structured); err != nil && i != nil && i.Missing() {
+		return ownerKind{gvk.GroupKind(), true}, nil // as all built-in owners that may be missing are
+	}
 	if err != nil {
 		return ownerKind{}, err
 	}

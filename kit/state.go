@@ -154,6 +154,9 @@ func (c *controller[K]) Healthy(now time.Time) error {
 		return fmt.Errorf("waiting for %s since %s%s", strings.Join(waiting, ", "), c.since.Format(time.RFC3339), reasons(informers))
 	}
 	for _, i := range informers {
+		if i.Missing() {
+			return fmt.Errorf("waiting for %s, which the API server does not have", i)
+		}
 		if since, reason := i.Failing(); reason != "" && now.Sub(since) > syncLimit {
 			return fmt.Errorf("the cache of %s is not kept up to date since %s: %s", i, since.Format(time.RFC3339), reason)
 		}

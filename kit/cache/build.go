@@ -24,6 +24,9 @@ import (
 // part for each.
 func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
 	namespaced, err := c.o.Client.Namespaced(gvk)
+	if c.awaits(form, err) {
+		return c.newPart(gvk, form, "") // of all namespaces, if it turns out to have any
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,13 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 	if _, err := fields.ParseSelector(of.Fields); err != nil {
 		return nil, fmt.Errorf("field selector %q: %w", of.Fields, err)
 	}
-	lw, resource, err := c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields))
+	find := func() (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
+		return c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields))
+	}
+	lw, resource, err := find()
+	if c.awaits(form, err) {
+		lw, resource, err = c.await(i, find)
+	}
 	if err != nil {
 		return nil, err
 	}

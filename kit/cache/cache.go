@@ -64,6 +64,9 @@ type Options struct {
 	// Resync is the period after which handlers see every object again, a tenth more or less so that the kinds do not come
 	// all at once; 0 means never.
 	Resync time.Duration
+	// Await makes an informer also of a structured kind that the server does not have, which waits for it; otherwise to ask
+	// for one is an error.
+	Await bool
 	// Name is the process's name in the metrics of its informers; nil publishes none.
 	Name *toolscache.InformerName
 	// Log receives watch errors.

@@ -82,7 +82,11 @@ func (c *Cache) names(gvk schema.GroupVersionKind, namespace string) (lister, er
 func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (lister, error)) {
 	start, said := time.Now(), false
 	for ctx.Err() == nil {
-		if !i.shared.HasSynced() {
+		switch {
+		case i.Missing():
+			pause(ctx, confirmRetry)
+			continue
+		case !i.shared.HasSynced():
 			pause(ctx, confirmPoll)
 			continue
 		}

@@ -28,6 +28,7 @@ type Informer struct {
 	barrier   barrier
 	stop      context.CancelFunc
 	failing   atomic.Pointer[failure]
+	missing   atomic.Bool // the server does not have the kind
 	doubted   atomic.Bool // its store may be older than it has to be; see Cache.Confirm
 	again     again
 	catchUps  catchUps
@@ -98,6 +99,9 @@ func (i *Informer) Failing() (since time.Time, reason string) {
 		if since, reason := p.Failing(); reason != "" {
 			return since, reason + " (namespace " + p.namespace + ")"
 		}
+	}
+	if i.Missing() {
+		return time.Time{}, "the API server does not have this kind"
 	}
 	if f := i.failing.Load(); f != nil {
 		return f.since, f.text

@@ -77,7 +77,7 @@ func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.
 
 // outdated reports whether a kind is unknown that the server has by now.
 func (m *Mapper) outdated(gk schema.GroupKind, versions []string, err error) bool {
-	if !unknown(err) {
+	if !IsNotServed(err) {
 		return false
 	}
 	m.mu.Lock()
@@ -90,10 +90,12 @@ func (m *Mapper) outdated(gk schema.GroupKind, versions []string, err error) boo
 	return again && m.serves(gk, versions)
 }
 
-// unknown reports whether discovery does not have a kind, or did not have its whole group.
-func unknown(err error) bool {
+// IsNotServed reports whether an error says that discovery does not have a kind, or did not have its whole group.
+func IsNotServed(err error) bool {
+	var kind *meta.NoKindMatchError
+	var resource *meta.NoResourceMatchError
 	var group *discovery.ErrGroupDiscoveryFailed
-	return meta.IsNoMatchError(err) || errors.As(err, &group)
+	return errors.As(err, &kind) || errors.As(err, &resource) || errors.As(err, &group)
 }
 
 // serves asks the server for the kind, in one request for each version. A server that cannot be asked counts as not

@@ -136,7 +136,7 @@ func (m *Manager) connect() error {
 	}
 	c := m.o.Cache
 	m.cache = cache.New(cache.Options{
-		Client: informers, Namespaces: c.Namespaces, Kinds: c.Kinds, Slim: c.Slim, Resync: c.Resync, Name: c.Name, Log: m.o.Log,
+		Client: informers, Namespaces: c.Namespaces, Kinds: c.Kinds, Slim: c.Slim, Resync: c.Resync, Await: c.Await, Name: c.Name, Log: m.o.Log,
 	})
 	m.fence = leader.NewFence(0)
 	if m.o.Election.Enabled {

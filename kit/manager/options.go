@@ -70,6 +70,8 @@ type Cache struct {
 	Resync time.Duration
 	// Name of the informers in metrics; nil publishes none.
 	Name *toolscache.InformerName
+	// Await has controllers of built-in kinds that the server does not have wait for them; otherwise they are an error.
+	Await bool
 	// StartedByOthers leaves it to others to start the cache, and to wait for it.
 	StartedByOthers bool
 }

@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
+)
+
+// awaitPoll is the time between two looks at whether the server has a kind.
+const awaitPoll = 10 * time.Second
+
+// awaits reports whether an error is that of a kind that is to be waited for.
+func (c *Cache) awaits(form Form, err error) bool {
+	return err != nil && c.o.Await && form == Structured && client.IsNotServed(err)
+}
+
+// await gives the informer of a kind that the server does not have what to list and watch once it has. Until then its
+// first call does not return. It is said once that the kind is missing.
+func (c *Cache) await(i *Informer, find func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)) (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
+	c.o.Log.Info("The API server does not have a kind; what needs it waits", "kind", i.String())
+	resource, _ := meta.UnsafeGuessKindToResource(i.GVK)
+	i.missing.Store(true)
+	a := &awaited{informer: i, find: find, log: c.o.Log}
+	return &toolscache.ListWatch{ListWithContextFunc: a.list, WatchFuncWithContext: a.watch}, resource, nil
+}
+
+// awaited lists and watches a kind as soon as the server has it.
+type awaited struct {
+	informer *Informer
+	find     func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)
+	log      klog.Logger
+
+	mu    sync.Mutex // guards found
+	found toolscache.ListerWatcherWithContext
+}
+
+func (a *awaited) list(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	lw, err := a.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lw.ListWithContext(ctx, o)
+}
+
+func (a *awaited) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	lw, err := a.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lw.WatchWithContext(ctx, o)
+}
+
+// wait returns once the server has the kind, or ctx has ended. A server that cannot be asked is asked again.
+func (a *awaited) wait(ctx context.Context) (toolscache.ListerWatcherWithContext, error) {
+	for {
+		a.mu.Lock()
+		found := a.found
+		a.mu.Unlock()
+		if found != nil {
+			return found, nil
+		}
+		lw, _, err := a.find()
+		if err == nil {
+			a.mu.Lock()
+			a.found = toolscache.ToListerWatcherWithContext(lw)
+			a.mu.Unlock()
+			a.informer.missing.Store(false)
+			a.log.Info("The API server has the kind now", "kind", a.informer.String())
+			continue
+		}
+		pause(ctx, awaitPoll)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Missing reports whether the server does not have the kind.
+func (i *Informer) Missing() bool { return i.missing.Load() }
