@@ -57,15 +57,17 @@ scenarios-against: build ## run those that only need an API against the cluster 
 	cd test/scenarios && SCENARIOS_KUBECONFIG='$(abspath $(KUBECONFIG))' ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 4 -timeout 30m -v $(SCENARIOS) . \
 	  2>&1 | grep -E '^(=== RUN|    --- |--- |FAIL|ok|panic)|_test.go' | grep -v '^=== RUN'
 
-CONFORM = cd test/conformance && go run . -orrery=$(CURDIR)/$(BIN)/orrery -out=$(CURDIR)/_output/conformance
+CONFORM = cd test/conformance && go run . -orrery=$(CURDIR)/$(BIN)/orrery -out=$(CURDIR)/_output/conformance \
+          $(if $(filter real,$(NODE)),-real -realnode=$(CURDIR)/$(BIN)/realnode)
+CONFORM_NEEDS = build $(if $(filter real,$(NODE)),realnode)
 
-conformance: build ## run Kubernetes' own specs with kube-controller-manager, then with Orrery; FOCUS=regexp, ALL=1
+conformance: $(CONFORM_NEEDS) ## run Kubernetes' own specs with kube-controller-manager, then with Orrery; FOCUS=regexp, ALL=1, NODE=real
 	$(CONFORM) $(if $(FOCUS),-focus='$(FOCUS)') $(if $(ALL),-all) $(CONFORMANCE)
 
-conformance-fast: build ## run the fast ones with Orrery only; those that pass with upstream must pass
+conformance-fast: $(CONFORM_NEEDS) ## run the fast ones with Orrery only; those that pass with upstream must pass
 	$(CONFORM) -fast $(if $(FOCUS),-focus='$(FOCUS)') $(CONFORMANCE)
 
-conformance-baseline: build ## run them all with upstream, and list anew which pass
+conformance-baseline: $(CONFORM_NEEDS) ## run them all with upstream, and list anew which pass
 	$(CONFORM) -baseline $(CONFORMANCE)
 
 # Reports calls of code with known faults. Its data comes from https://vuln.go.dev or $GOVULNDB.

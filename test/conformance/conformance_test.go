@@ -109,6 +109,38 @@ func TestASpecBelongsToOneSubject(t *testing.T) {
 	}
 }
 
+// TestARealNodeGetsTheSpecsThatAreForIt chooses those that need containers or traffic, and none that needs more nodes.
+func TestARealNodeGetsTheSpecsThatAreForIt(t *testing.T) {
+	specs := []spec{
+		{"[sig-apps] Job ends", nil},
+		{"[sig-network] Services serve", nil},
+		{"[sig-network] Services work after restarting apiserver", []string{"Disruptive"}},
+		{"[sig-apps] StatefulSet Deploy clustered applications should creating a working CockroachDB cluster", []string{"Slow"}},
+		{"[sig-apps] ReplicaSet serves a private image", nil},
+		{"[sig-api-machinery] Namespaces empties", nil},
+		{"[sig-cli] Kubectl prints", nil},
+	}
+	for real, want := range map[bool][]string{
+		true:  {"[sig-apps] Job ends", "[sig-network] Services serve"},
+		false: {"[sig-api-machinery] Namespaces empties", "[sig-apps] Job ends", "[sig-apps] ReplicaSet serves a private image", specs[3].name},
+	} {
+		args := []string{"-all"}
+		if real {
+			args = append(args, "-real")
+		}
+		s, err := parse(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(choose(specs, nil, s)); !slices.Equal(got, want) {
+			t.Errorf("real %v: %q, want %q", real, got, want)
+		}
+		if name := filepath.Base(s.passing); real != (name == "passing-real.txt") {
+			t.Errorf("real %v is held against %s", real, name)
+		}
+	}
+}
+
 func TestUpstreamDoesTheRest(t *testing.T) {
 	c := controllers{"job-controller": true, "deployment-controller": true, "nodepool-controller": false}
 	args := strings.Join(c.beside(), " ")
@@ -229,8 +261,15 @@ func TestTheListIsWrittenSortedAndReadAgain(t *testing.T) {
 	}
 }
 
-func TestTheCommittedListIsSortedAndBelongsToTheSubjects(t *testing.T) {
-	text, err := os.ReadFile("passing.txt")
+func TestTheCommittedListsAreSortedAndBelongToTheSubjects(t *testing.T) {
+	for _, name := range []string{"passing.txt", "passing-real.txt"} {
+		checkList(t, name)
+	}
+}
+
+func checkList(t *testing.T, name string) {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}

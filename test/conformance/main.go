@@ -29,6 +29,8 @@ type settings struct {
 	nodes    int
 	attempts int
 	repeat   int
+	real     bool
+	realTool string
 }
 
 func main() {
@@ -47,7 +49,9 @@ func parse(args []string) (settings, error) {
 	fs := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	fs.StringVar(&s.orrery, "orrery", "../../bin/orrery", "the binary to test")
 	fs.StringVar(&s.out, "out", "../../_output/conformance", "folder for results and logs")
-	fs.StringVar(&s.passing, "passing", "passing.txt", "the list of specs that pass with upstream")
+	fs.StringVar(&s.passing, "passing", "", "the list of specs that pass with upstream (default passing.txt, or passing-real.txt)")
+	fs.BoolVar(&s.real, "real", false, "on one node with real containers, the specs that are for such a node")
+	fs.StringVar(&s.realTool, "realnode", "../../bin/realnode", "the program that makes such a node")
 	fs.StringVar(&focus, "focus", "", "regular expression: only specs whose names match")
 	fs.StringVar(&managers, "managers", "upstream,orrery", "what to run, in this order")
 	fs.BoolVar(&s.all, "all", false, "run every spec of the subjects and not only those of the list")
@@ -68,6 +72,9 @@ func parse(args []string) (settings, error) {
 	if s.baseline && (s.fast || focus != "") {
 		errs = append(errs, errors.New("-baseline makes the whole list: it goes with neither -fast nor -focus"))
 	}
+	if s.passing == "" {
+		s.passing = map[bool]string{false: "passing.txt", true: "passing-real.txt"}[s.real]
+	}
 	if s.procs < 1 || s.attempts < 1 || s.repeat < 1 {
 		errs = append(errs, errors.New("-procs, -attempts and -repeat must be at least 1"))
 	}
@@ -84,7 +91,7 @@ func parse(args []string) (settings, error) {
 		}
 		s.managers = append(s.managers, kind)
 	}
-	for _, path := range []*string{&s.orrery, &s.out, &s.passing} {
+	for _, path := range []*string{&s.orrery, &s.out, &s.passing, &s.realTool} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			errs = append(errs, err)
 		}

@@ -15,6 +15,9 @@ import (
 // measure runs the specs with one manager on a fresh cluster and writes the result.
 func measure(ctx context.Context, s settings, suite cluster.Suite, kind cluster.ManagerKind, round int, specs []spec, built controllers) (*result, error) {
 	name := string(kind)
+	if s.real {
+		name = "real-" + name
+	}
 	if round > 0 {
 		name = fmt.Sprintf("%s-%d", name, round+1)
 	}
@@ -26,6 +29,9 @@ func measure(ctx context.Context, s settings, suite cluster.Suite, kind cluster.
 		return nil, fmt.Errorf("make folder for results: %w", err)
 	}
 	fmt.Printf("%s: %d specs\n", name, len(specs))
+	if s.real {
+		return measureReal(ctx, s, suite, kind, dir, name, specs)
+	}
 	c, err := startCluster(ctx, s, kind, filepath.Join(dir, "cluster"), built)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -21,7 +22,7 @@ func describe(w io.Writer, specs []spec, built controllers) {
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "subject\tspecs\t[Conformance]\tdecided by")
-	for _, s := range subjects {
+	for _, s := range append(slices.Clone(subjects), services) {
 		if total[s.name] > 0 {
 			fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", s.name, total[s.name], conformance[s.name], built.deciders(s))
 		}

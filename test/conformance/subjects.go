@@ -19,6 +19,9 @@ type subject struct {
 	controllers []string
 }
 
+// services is the group of specs about traffic, which there is on a real node only.
+var services = subject{"Services", begins(`[sig-network] Services`, `[sig-network] Endpoints `), []string{"endpointslice-controller", "endpoints-controller"}}
+
 // subjects are all groups; a spec belongs to the first that matches its name.
 var subjects = []subject{
 	{"Deployment", begins(`[sig-apps] Deployment`), []string{"deployment-controller", "replicaset-controller"}},
@@ -54,6 +57,9 @@ func begins(prefixes ...string) *regexp.Regexp {
 
 // subjectOf returns the subject of a spec.
 func subjectOf(name string) (subject, bool) {
+	if services.match.MatchString(name) {
+		return services, true
+	}
 	i := slices.IndexFunc(subjects, func(s subject) bool { return s.match.MatchString(name) })
 	if i < 0 {
 		return subject{}, false
