@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 	image := flags.String("image-tool", beside("image"), "the program that packs images")
 	orrery := flags.String("orrery-bin", beside("orrery"), "the binary of Orrery")
 	builder := flags.String("localcluster", beside("localcluster"), "the program that builds those of Kubernetes")
-	suite := flags.Bool("suite", false, "with images and volumes for the specs of Kubernetes' end-to-end tests; needs curl and OpenBSD's netcat")
+	suite := flags.Bool("suite", false, "with images and volumes for the specs of Kubernetes' end-to-end tests; needs curl, wget and OpenBSD's netcat")
 	repo := flags.String("repo", beside(".."), "this repository, for manifests and documentation")
 	timeout := flags.Duration("timeout", 4*time.Minute, "limit for the start or the switch, without building")
 	keep := flags.Bool("keep", false, "leave a node that did not get ready, to look at it; \"down\" removes it")

@@ -7,7 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"orrery/kit/selfsigned"
 )
 
 // The images that only the specs of the end-to-end tests ask for.
@@ -18,7 +22,8 @@ const (
 )
 
 // suite returns the images of the end-to-end tests and the binaries to pack them of. The commands of the specs want a shell
-// with its tools, curl and OpenBSD's netcat in agnhost's image, which has them from its distribution and here from this one.
+// with its tools, curl and OpenBSD's netcat in agnhost's image, which has them from its distribution and here from this
+// machine.
 func (n *node) suite(ctx context.Context, agnhost, busybox string) ([]source, error) {
 	root := n.path("suite")
 	if err := n.fillSuite(ctx, root, busybox); err != nil {
@@ -38,7 +43,13 @@ func (n *node) fillSuite(ctx context.Context, root, busybox string) error {
 			return err
 		}
 	}
+	// The specs ask their servers for a certificate by its name, to see whether they serve.
+	bundle, err := selfsigned.New([]string{"localhost"}, time.Now(), 24*time.Hour)
+	if err != nil {
+		return err
+	}
 	for path, text := range map[string]string{
+		"localhost.crt": string(bundle.Cert), "localhost.key": string(bundle.Key),
 		"etc/passwd": "root:x:0:0:root:/:/bin/sh\nuser-defined-in-image:x:1000:1000::/:/bin/sh\n",
 		"etc/group":  "root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
 	} {
@@ -54,20 +65,26 @@ func (n *node) fillSuite(ctx context.Context, root, busybox string) error {
 		return fmt.Errorf("list applets: %w", err)
 	}
 	for name := range strings.FieldsSeq(string(list)) {
-		if name != "busybox" && name != "nc" {
+		if !slices.Contains(tools[:], name) {
 			if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(addDynamic(ctx, root, "curl", "usr/bin/curl"), addDynamic(ctx, root, "nc.openbsd", "bin/nc"))
+	return errors.Join(
+		addDynamic(ctx, root, "dash", "bin/sh"), addDynamic(ctx, root, "curl", "bin/curl"),
+		addDynamic(ctx, root, "wget", "bin/wget"), addDynamic(ctx, root, "nc.openbsd", "bin/nc"))
 }
+
+// tools are the names under which the image has no applet of Debian's busybox: its shell would prefer the applets to all
+// other programs, its netcat lacks options, and its wget dies of -T.
+var tools = [...]string{"busybox", "sh", "curl", "wget", "nc"}
 
 // addDynamic copies a program of this machine and the libraries that it is linked with.
 func addDynamic(ctx context.Context, root, program, as string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return fmt.Errorf("no %s (Debian: apt-get install curl netcat-openbsd)", program)
+		return fmt.Errorf("no %s (Debian: apt-get install curl wget netcat-openbsd)", program)
 	}
 	out, err := exec.CommandContext(ctx, "ldd", path).Output()
 	if err != nil {

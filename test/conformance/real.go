@@ -17,20 +17,15 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// ofRealNodes are the specs that mean more where containers run: they look at what these serve, print, mount or end with.
-var ofRealNodes = begins(
-	`[sig-apps] CronJob`, `[sig-apps] Daemon set`, `[sig-apps] Deployment`, `[sig-apps] Job`, `[sig-apps] ReplicaSet`,
-	`[sig-apps] ReplicationController`, `[sig-apps] StatefulSet`, `[sig-auth] ServiceAccounts`,
-	`[sig-network] EndpointSlice `,
-)
+// ofRealNodes are the specs that mean more where containers run: they look at what these serve, mount or end with.
+var ofRealNodes = regexp.MustCompile(`^\[sig-apps\] (Job|StatefulSet|Replica.* should serve a basic image)|^\[sig-auth\] ServiceAccounts|^\[sig-network\] EndpointSlice |^\[sig-network\] (Services|Endpoints) .*\[Conformance\]`)
 
 // unfit are specs that a node without a way out of its network, or without company, cannot decide.
 var unfit = regexp.MustCompile(`CockroachDB|private image|LoadBalancer|after restarting`)
 
 // forReal reports whether a spec is one for a real node, and whether it is left to a person with time.
 func forReal(one spec) bool {
-	fits := ofRealNodes.MatchString(one.name) || services.match.MatchString(one.name)
-	return fits && !unfit.MatchString(one.name) && !one.has("Slow") && !one.has("Disruptive")
+	return ofRealNodes.MatchString(one.name) && !unfit.MatchString(one.name) && !one.has("Slow") && !one.has("Disruptive")
 }
 
 // realnode runs the program that makes nodes for the one that a manager has, and shows what it prints.
