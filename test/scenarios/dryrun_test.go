@@ -48,6 +48,7 @@ func (e *env) nothingOpen(t *testing.T, p *cluster.Process) error {
 // TestDryRun runs the daemon beside kube-controller-manager, as before a switch: it stores nothing, has nothing to add to what
 // the other does, and says what it would do once the other is gone.
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	own(t, "changes the controller manager")
 	e := start(t, cluster.Options{Nodes: 2, Untaint: true, ControllerManager: cluster.Upstream, CMArgs: append([]string{"-v=2"}, raised...)})
 	if err := e.WaitUsable(timeout(t, 2*patience)); err != nil {

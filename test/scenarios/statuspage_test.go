@@ -28,6 +28,7 @@ func (e *env) ask(t *testing.T, p *cluster.Process, args ...string) (string, err
 
 // TestStatusCommands asks the daemon from the terminal, and says of what is missing how to get it.
 func TestStatusCommands(t *testing.T) {
+	t.Parallel()
 	e := withOrrery(t, 1)
 	ns := e.namespace(t, "asked")
 	e.rollOut(t, ns, "web", 2)
@@ -69,6 +70,7 @@ func TestStatusCommands(t *testing.T) {
 
 // TestStatusPageInABrowser has a real browser show the page of a running daemon.
 func TestStatusPageInABrowser(t *testing.T) {
+	t.Parallel()
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no chromium here to show the page with: apt-get install chromium")
