@@ -16,7 +16,7 @@ BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build image realnode test-realnode run test unit scenarios scenarios-against conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover clean localcluster faults
+.PHONY: help build image realnode test-realnode run test test-versions unit scenarios scenarios-against conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ scenarios-against: build ## run those that only need an API against the cluster 
 	@test -n "$(KUBECONFIG)" || { echo "which cluster? make scenarios-against KUBECONFIG=FILE" >&2; exit 2; }
 	cd test/scenarios && SCENARIOS_KUBECONFIG='$(abspath $(KUBECONFIG))' ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 4 -timeout 30m -v $(SCENARIOS) . \
 	  2>&1 | grep -E '^(=== RUN|    --- |--- |FAIL|ok|panic)|_test.go' | grep -v '^=== RUN'
+
+test-versions: build localcluster ## run the daemon against kube-apiserver of older releases; builds them, which takes minutes each
+	$(BIN)/localcluster build
+	cd test/scenarios && VERSIONS=1 ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -timeout 60m -v -run TestOlderAPIServers .
 
 CONFORM = cd test/conformance && go run . -orrery=$(CURDIR)/$(BIN)/orrery -out=$(CURDIR)/_output/conformance \
           $(if $(filter real,$(NODE)),-real -realnode=$(CURDIR)/$(BIN)/realnode)

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -46,5 +47,44 @@ func TestAServerWithoutSomeKinds(t *testing.T) {
 		if text := pages.get(t, "/debug/controllers/"+name, 200); !strings.Contains(text, missing) || !strings.Contains(text, "the API server does not have") {
 			t.Error(errors.New("/debug/controllers/" + name + " does not say what is missing: " + text))
 		}
+	}
+}
+
+// TestOlderAPIServers runs the daemon against kube-apiserver of older releases: those that are in the cache folder, or
+// with VERSIONS=1, which is `make test-versions`, all, building what is missing.
+func TestOlderAPIServers(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, version := range cluster.OlderVersions() {
+		if os.Getenv("VERSIONS") != "" || cluster.Built(version) {
+			want = append(want, version)
+		}
+	}
+	if len(want) == 0 {
+		t.Skip("no older kube-apiserver has been built; make test-versions builds them, which takes minutes each")
+	}
+	for _, version := range want {
+		t.Run(version, func(t *testing.T) {
+			e := start(t, cluster.Options{Nodes: 2, Untaint: true, KubernetesVersion: version, ControllerManager: cluster.Orrery, CMArgs: []string{"-v=2"}})
+			if err := e.WaitUsable(timeout(t, patience)); err != nil {
+				t.Fatal(err)
+			}
+			if v := must(e.Client().Discovery().ServerVersion())(t); v.GitVersion != version {
+				t.Fatalf("the server is %s", v.GitVersion)
+			}
+			s := &jobStage{e, e.namespace(t, "work")}
+			must(e.Client().CoreV1().Services(s.ns).Create(t.Context(), service("web"), metav1.CreateOptions{}))(t)
+			must(e.Client().AppsV1().Deployments(s.ns).Create(t.Context(), deployment("web", 5), metav1.CreateOptions{}))(t)
+			s.run(t, "twice", brief, sized(2, 2))
+			eventually(t, "the first template", func() error { return e.rolledOut(t, s.ns, "web", 5) })
+			e.kubectl(t, "-n", s.ns, "set", "image", "deployment/web", "c=fake:2")
+			eventually(t, "the second template, its endpoints and a Job", func() error {
+				return errors.Join(e.rolledOut(t, s.ns, "web", 5), e.exposed(t, s.ns, "web", 5), differ("succeeded", s.job(t, "twice").Status.Succeeded, 2))
+			})
+			e.kubectl(t, "delete", "namespace", s.ns)
+			if log := logOf(t, e.orrery()); strings.Contains(log, "does not have a kind") {
+				t.Errorf("a kind is missing that every release has: %s", log)
+			}
+		})
 	}
 }

@@ -83,7 +83,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	begin := time.Now()
 	p, err := c.launch(command{
 		name:  binaries.APIServer,
-		path:  c.programs[binaries.APIServer],
+		path:  c.programs[c.options.apiServer()],
 		args:  append(apiServerArgs(c.ports, c.files), c.options.APIServerArgs...),
 		url:   c.Server(),
 		grace: serverGrace,
@@ -105,7 +105,7 @@ func (c *Cluster) startScheduler() error {
 	p, err := c.launch(command{
 		name:  binaries.Scheduler,
 		path:  c.programs[binaries.Scheduler],
-		args:  append(schedulerArgs(c.ports, c.files), c.options.SchedulerArgs...),
+		args:  append(append(schedulerArgs(c.ports, c.files), c.options.emulation()...), c.options.SchedulerArgs...),
 		url:   address("https", c.ports.scheduler),
 		grace: shortGrace,
 	})

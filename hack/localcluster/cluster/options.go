@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"orrery/hack/localcluster/internal/binaries"
@@ -29,6 +30,8 @@ const DefaultNodes = 5
 // Options describe a cluster. The zero value is a cluster without nodes and
 // without a controller manager, in a temporary folder.
 type Options struct {
+	// KubernetesVersion is the release of kube-apiserver, one of OlderVersions; empty means that of all other programs.
+	KubernetesVersion string
 	// Name is used in messages and in the state file only.
 	Name string
 	// Nodes is the number of fake nodes.
@@ -116,9 +119,35 @@ func checkProgram(path string) error {
 	return nil
 }
 
+// OlderVersions are the releases of kube-apiserver that a cluster can have instead of its usual one.
+func OlderVersions() []string { return binaries.Older() }
+
+// Built reports whether kube-apiserver of a release needs not be built any more.
+func Built(version string) bool {
+	_, missing, err := binaries.Find(binaries.Request{Names: []string{binaries.OlderAPIServer(version)}})
+	return err == nil && len(missing) == 0
+}
+
+// emulation has a program ask for no kind that an older kube-apiserver does not have.
+func (o *Options) emulation() []string {
+	if o.apiServer() == binaries.APIServer {
+		return nil
+	}
+	minor, _, _ := strings.Cut(strings.TrimPrefix(o.KubernetesVersion, "v1."), ".")
+	return []string{"--emulated-version=1." + minor}
+}
+
+// apiServer is the name of the program that plays kube-apiserver.
+func (o *Options) apiServer() string {
+	if o.KubernetesVersion == "" || o.KubernetesVersion == binaries.Version {
+		return binaries.APIServer
+	}
+	return binaries.OlderAPIServer(o.KubernetesVersion)
+}
+
 // programs returns the names of the binaries that this cluster needs at its start.
 func (o *Options) programs() []string {
-	names := []string{binaries.Etcd, binaries.APIServer, binaries.Scheduler}
+	names := []string{binaries.Etcd, o.apiServer(), binaries.Scheduler}
 	if !o.NoKwok {
 		names = append(names, binaries.Kwok)
 	}

@@ -106,7 +106,7 @@ func TestEveryProgramHasARecipeAndItsModule(t *testing.T) {
 			t.Errorf("module of %s does not pin %s", name, Version)
 		}
 	}
-	if flags := versionFlags(); !strings.Contains(flags, "-X k8s.io/component-base/version.gitMinor=37 ") {
+	if flags := versionFlags(Version); !strings.Contains(flags, "-X k8s.io/component-base/version.gitMinor=37 ") {
 		t.Errorf("version flags are %s", flags)
 	}
 }
@@ -199,5 +199,31 @@ func assertEmpty(t *testing.T, dir string) {
 	}
 	for _, entry := range entries {
 		t.Errorf("%s is left in the cache", entry.Name())
+	}
+}
+
+func TestOlderReleasesOfTheAPIServer(t *testing.T) {
+	for _, version := range Older() {
+		r, ok := recipeFor(OlderAPIServer(version))
+		if !ok || r.version != version || !strings.Contains(r.ldflags, "gitVersion="+version) {
+			t.Errorf("%s: %+v, %t", version, r, ok)
+		}
+		if path := installed("/c", OlderAPIServer(version)); path != "/c/bin/"+version+"/kube-apiserver" {
+			t.Errorf("%s is installed as %s", version, path)
+		}
+		text, err := modules.ReadFile("modules/kubernetes.mod.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod := retarget(string(text), version)
+		if strings.Contains(mod, strings.TrimPrefix(Version, "v1.")) || !strings.Contains(mod, "k8s.io/kubernetes "+version) ||
+			!strings.Contains(mod, "k8s.io/api v0."+strings.TrimPrefix(version, "v1.")) {
+			t.Errorf("go.mod for %s:\n%s", version, mod)
+		}
+	}
+	for _, name := range []string{"kube-apiserver@v1.2.3", "etcd@v1.36.3", "@v1.36.3"} {
+		if _, ok := recipeFor(name); ok {
+			t.Errorf("%s is known", name)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package binaries
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -46,7 +47,7 @@ func build(ctx context.Context, cache string, names []string, log io.Writer) err
 	}
 	// Whoever held the lock before may have built some of them meanwhile.
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return executable(filepath.Join(dir, name))
+		return executable(installed(cache, name))
 	})
 	if len(names) > 0 {
 		fmt.Fprintf(log, "building %d programs of Kubernetes %s into %s (once; several minutes)\n", len(names), Version, dir)
@@ -67,11 +68,14 @@ func build(ctx context.Context, cache string, names []string, log io.Writer) err
 // compile builds one program under a temporary name and renames it when whole.
 func compile(ctx context.Context, cache, name string) error {
 	recipe, _ := recipeFor(name)
-	dir, err := writeModule(cache, recipe.module)
+	dir, err := writeModule(cache, recipe)
 	if err != nil {
 		return err
 	}
-	final := filepath.Join(binDir(cache), name)
+	final := installed(cache, name)
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
+		return fmt.Errorf("make folder for binaries: %w", err)
+	}
 	temporary := filepath.Join(binDir(cache), "."+name+".tmp")
 	defer os.Remove(temporary)
 
@@ -80,7 +84,11 @@ func compile(ctx context.Context, cache, name string) error {
 	if recipe.test {
 		verb = []string{"test", "-c"}
 	}
-	cmd := exec.CommandContext(ctx, "go", append(verb, "-mod=readonly", "-trimpath",
+	mode := "-mod=readonly"
+	if recipe.version != "" {
+		mode = "-mod=mod" // its go.sum is made now, and checked by the checksum database
+	}
+	cmd := exec.CommandContext(ctx, "go", append(verb, mode, "-trimpath",
 		"-ldflags", recipe.ldflags, "-o", temporary, recipe.pkg)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
@@ -105,21 +113,34 @@ func compile(ctx context.Context, cache, name string) error {
 }
 
 // writeModule lays out the build module and returns its folder.
-func writeModule(cache, name string) (string, error) {
-	dir := filepath.Join(cache, "build", Version, name)
+func writeModule(cache string, r recipe) (string, error) {
+	dir := filepath.Join(cache, "build", cmp.Or(r.version, Version), r.module)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make build folder: %w", err)
 	}
 	for _, file := range []string{"mod", "sum"} {
-		text, err := modules.ReadFile("modules/" + name + "." + file + ".txt")
+		text, err := modules.ReadFile("modules/" + r.module + "." + file + ".txt")
 		if err != nil {
 			return "", fmt.Errorf("read build module: %w", err)
+		}
+		if r.version != "" {
+			if file == "sum" {
+				continue
+			}
+			text = []byte(retarget(string(text), r.version))
 		}
 		if err := os.WriteFile(filepath.Join(dir, "go."+file), text, 0o644); err != nil {
 			return "", fmt.Errorf("write build module: %w", err)
 		}
 	}
 	return dir, nil
+}
+
+// retarget makes the go.mod of another release of that of Version. Its staging modules are v0.x.y where it is v1.x.y.
+func retarget(mod, version string) string {
+	staging := func(v string) string { return " v0." + strings.TrimPrefix(v, "v1.") }
+	mod = strings.ReplaceAll(mod, " "+Version, " "+version)
+	return strings.ReplaceAll(mod, staging(Version), staging(version))
 }
 
 // removeLeftovers deletes what an interrupted build left; the caller holds the lock.

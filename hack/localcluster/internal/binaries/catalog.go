@@ -43,6 +43,13 @@ const (
 	CoreDNS = "coredns"
 )
 
+// OlderAPIServer is the name of kube-apiserver of another release, which a cluster can have in place of its own. It is
+// built only by name.
+func OlderAPIServer(version string) string { return APIServer + "@" + version }
+
+// Older lists the releases that OlderAPIServer takes: the last of each minor version that Orrery works with.
+func Older() []string { return []string{"v1.34.4", "v1.35.4", "v1.36.3"} }
+
 // Suite lists the programs that test a cluster; they are built only by name.
 func Suite() []string { return []string{Ginkgo, E2E} }
 
@@ -55,12 +62,18 @@ func Known() []string { return slices.Concat(All(), Suite(), Node()) }
 // recipe says how one program is compiled.
 type recipe struct {
 	module  string // name of the embedded build module
+	version string // release of Kubernetes, where it is another than Version
 	pkg     string // import path of the main package
 	ldflags string
 	test    bool // the program is the package's compiled tests
 }
 
 func recipeFor(name string) (recipe, bool) {
+	if base, version, older := strings.Cut(name, "@"); older {
+		return recipe{
+			module: "kubernetes", version: version, pkg: "k8s.io/kubernetes/cmd/" + base, ldflags: "-s -w " + versionFlags(version),
+		}, base == APIServer && slices.Contains(Older(), version)
+	}
 	switch name {
 	case Etcd:
 		return recipe{module: "etcd", pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w"}, true
@@ -76,7 +89,7 @@ func recipeFor(name string) (recipe, bool) {
 		return recipe{
 			module:  "e2e",
 			pkg:     "k8s.io/kubernetes/test/e2e",
-			ldflags: "-s -w " + versionFlags(),
+			ldflags: "-s -w " + versionFlags(Version),
 			test:    true,
 		}, true
 	case CoreDNS:
@@ -87,7 +100,7 @@ func recipeFor(name string) (recipe, bool) {
 		return recipe{
 			module:  "kubernetes",
 			pkg:     "k8s.io/kubernetes/cmd/" + name,
-			ldflags: "-s -w " + versionFlags(),
+			ldflags: "-s -w " + versionFlags(Version),
 		}, true
 	}
 	return recipe{}, false
@@ -96,13 +109,13 @@ func recipeFor(name string) (recipe, bool) {
 // versionFlags stamps the release into both version packages, as the release
 // build does; without it the server reports v0.0.0-master and clients that
 // compare versions misbehave.
-func versionFlags() string {
-	major, minor, _ := strings.Cut(strings.TrimPrefix(Version, "v"), ".")
+func versionFlags(version string) string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	var flags []string
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		flags = append(flags,
-			"-X "+pkg+".gitVersion="+Version,
+			"-X "+pkg+".gitVersion="+version,
 			"-X "+pkg+".gitMajor="+major,
 			"-X "+pkg+".gitMinor="+minor,
 			"-X "+pkg+".gitTreeState=clean",

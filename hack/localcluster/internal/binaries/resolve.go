@@ -53,11 +53,13 @@ func Find(req Request) (found Set, missing []string, err error) {
 		if _, known := recipeFor(name); !known {
 			return nil, nil, fmt.Errorf("unknown program %q; known are %s", name, strings.Join(Known(), ", "))
 		}
-		for _, dir := range []string{req.BinDir, os.Getenv("KUBEBUILDER_ASSETS"), binDir(cache)} {
-			if path := filepath.Join(dir, name); dir != "" && executable(path) {
+		for _, dir := range []string{req.BinDir, os.Getenv("KUBEBUILDER_ASSETS")} {
+			if path := filepath.Join(dir, name); found[name] == "" && dir != "" && executable(path) {
 				found[name] = path
-				break
 			}
+		}
+		if path := installed(cache, name); found[name] == "" && executable(path) {
+			found[name] = path
 		}
 		if found[name] == "" {
 			missing = append(missing, name)
@@ -98,6 +100,14 @@ func wanted(names []string) []string {
 
 func binDir(cache string) string {
 	return filepath.Join(cache, "bin", Version)
+}
+
+// installed is where a program is put when it has been built.
+func installed(cache, name string) string {
+	if base, version, older := strings.Cut(name, "@"); older {
+		return filepath.Join(cache, "bin", version, base)
+	}
+	return filepath.Join(binDir(cache), name)
 }
 
 func executable(path string) bool {

@@ -25,6 +25,8 @@ type upFlags struct {
 func (f *upFlags) add(flags *pflag.FlagSet) {
 	o := &f.options
 	flags.IntVar(&o.Nodes, "nodes", cluster.DefaultNodes, "number of fake nodes")
+	flags.StringVar(&o.KubernetesVersion, "kubernetes-version", "", "release of kube-apiserver, where it is to be another than that of the other programs: "+
+		strings.Join(cluster.OlderVersions(), ", "))
 	flags.StringVar(&o.OrreryBin, "orrery-bin", "", "path of the orrery binary")
 	flags.StringArrayVar(&o.CMArgs, "cm-arg", nil, "argument added to the controller manager's; may be repeated")
 	flags.StringArrayVar(&o.APIServerArgs, "apiserver-arg", nil, "argument added to kube-apiserver's; may be repeated")
