@@ -183,6 +183,9 @@ func (g *Gates) Warnings() []string {
 			warnings = append(warnings, fmt.Sprintf("--feature-gates: %s is generally available and the gate will be removed", name))
 		}
 	}
+	if values["CoordinatedLeaderElection"] {
+		warnings = append(warnings, "--feature-gates: CoordinatedLeaderElection=true has no effect: the lease is taken by who gets it first")
+	}
 	if minor, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor); err == nil && minor != kubeMinor {
 		warnings = append(warnings, fmt.Sprintf("--emulated-version=1.%d has no effect: gates keep the defaults of 1.%d", minor, kubeMinor))
 	}

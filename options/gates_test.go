@@ -57,6 +57,7 @@ func TestGates(t *testing.T) {
 		{args: "--feature-gates=kube:HPAScaleToZero=true,HPAGeneration=true", problems: [][]string{{"before all gates or before none"}}},
 		{args: "--feature-gates==true", problems: [][]string{{`"=true"`}}},
 		{args: "--emulated-version=1.36 --min-compatibility-version=kube=1.35", warnings: [][]string{{"--emulated-version=1.36", "no effect"}}},
+		{args: "--feature-gates=CoordinatedLeaderElection=true", on: "CoordinatedLeaderElection", warnings: [][]string{{"CoordinatedLeaderElection", "no effect"}}},
 		{args: "--emulated-version=v1.37.0"},
 		{args: "--emulated-version=1.35 --min-compatibility-version=1.36", problems: [][]string{{"--min-compatibility-version", "1.34 to 1.35"}},
 			warnings: [][]string{{"--emulated-version"}}},

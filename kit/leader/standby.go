@@ -31,7 +31,6 @@ type standbyLock struct {
 	resourcelock.Interface
 	source watchable     // nil: it cannot be watched
 	retry  time.Duration // between two looks where there is no watch
-	chosen bool          // somebody else chooses the leader, and an update that conflicts is not to be tried again
 
 	leading  bool
 	acquired metav1.Time  // set while leading
@@ -95,7 +94,7 @@ func (l *standbyLock) Update(ctx context.Context, r resourcelock.LeaderElectionR
 			l.leading = r.HolderIdentity == l.Identity()
 			return nil
 		}
-		if l.leading || l.chosen || !apierrors.IsConflict(err) {
+		if l.leading || !apierrors.IsConflict(err) {
 			return err
 		}
 		record, _, err := l.Get(ctx)
@@ -116,13 +115,10 @@ func (l *standbyLock) stamped(r resourcelock.LeaderElectionRecord) resourcelock.
 		return r
 	}
 	r.RenewTime = metav1.Now()
-	switch {
-	case l.chosen:
-	case l.leading:
-		r.AcquireTime = l.acquired
-	default:
-		r.AcquireTime, l.acquired = r.RenewTime, r.RenewTime
+	if !l.leading {
+		l.acquired = r.RenewTime
 	}
+	r.AcquireTime = l.acquired
 	return r
 }
 
