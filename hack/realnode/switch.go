@@ -66,7 +66,7 @@ func (n *node) switchTo(ctx context.Context, to string) error {
 			err = n.provide(ctx, name)
 		}
 	default:
-		commands, err = documented(string(text), "## Go back", "or `kubeadm init")
+		commands, err = documented(string(text), "## Go back", "or")
 		name, leases = "", leases[:1]
 	}
 	if err != nil {
