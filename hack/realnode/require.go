@@ -37,5 +37,18 @@ func requirements() error {
 	if err != nil || !strings.Contains(string(systems), "\toverlay\n") {
 		errs = append(errs, errors.New("the kernel has no overlay file system"))
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	if out, err := exec.Command("unshare", append(namespaces, "sh", "-ec", attempt)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("what a node does in namespaces of its own is not allowed here: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
+
+// attempt is a bit of all that a node does. A sandbox may refuse it to root, too.
+const attempt = `mount -t tmpfs attempt /mnt && mkdir /mnt/a /mnt/b /mnt/c /mnt/d &&
+mount -t overlay -o lowerdir=/mnt/a,upperdir=/mnt/b,workdir=/mnt/c attempt /mnt/d &&
+ip link add attempt type bridge && iptables -t nat -S`
+
+var namespaces = []string{"--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup", "--fork"}
