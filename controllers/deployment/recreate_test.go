@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,34 @@ func TestRecreateWaitsForTheLastPod(t *testing.T) {
 		}
 		if got := progress(t, api, "web"); got != "True NewReplicaSetAvailable" {
 			t.Errorf("progress %s", got)
+		}
+	})
+}
+
+// TestRecreateWaitsForPodsThatNobodyHasSeen: a ReplicaSet that has not been looked at since it was emptied may have made
+// pods that no cache shows yet.
+func TestRecreateWaitsForPodsThatNobodyHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeployment("web", 3, recreated)
+		api := kittest.New(t, d)
+		keeper := api.Run(t, (&keeper{}).init)
+		api.Run(t, Descriptor())
+		api.Settle()
+		keeper.Stop()
+		old := only(t, api, "img:1")
+		old.Status.Replicas, old.Status.ReadyReplicas, old.Status.AvailableReplicas = 0, 0, 0
+		api.Update(t, old) // as before its pods were made
+		change(t, api, "web", image("img:2"))
+		api.Pass(time.Minute)
+		if got := sizes(t, api); got != "img:1=0" {
+			t.Errorf("before the old ReplicaSet was looked at: %s", got)
+		}
+		old = only(t, api, "img:1")
+		old.Status.ObservedGeneration = old.Generation
+		api.Update(t, old)
+		api.Settle()
+		if got := sizes(t, api); got != "img:1=0 img:2=3" {
+			t.Errorf("after: %s", got)
 		}
 	})
 }

@@ -103,11 +103,11 @@ func (r *reconciler) tellScaled(ctx context.Context, ro *rollout, set string, fr
 	klog.FromContext(ctx).V(2).Info("Scaled a ReplicaSet", "deployment", klog.KObj(ro.d), "replicaSet", set, "from", from, "to", to)
 }
 
-// anyOldRuns reports whether a pod of another template may still be running: one that the old ReplicaSets count, or one
-// that they do not count because it is terminating.
+// anyOldRuns reports whether a pod of another template may still be running: one that the old ReplicaSets count, one that
+// they do not count because it is terminating, or one that a ReplicaSet made a moment ago and that is cached nowhere yet.
 func (r *reconciler) anyOldRuns(ro *rollout) bool {
 	for _, rs := range ro.old {
-		if rs.Status.Replicas > 0 || anyMayRun(r.api.podsOf(rs.UID)) {
+		if rs.Status.ObservedGeneration < rs.Generation || rs.Status.Replicas > 0 || anyMayRun(r.api.podsOf(rs.UID)) {
 			return true
 		}
 	}
