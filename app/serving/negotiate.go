@@ -1,38 +1,12 @@
 package serving
 
 import (
-	"cmp"
-	"mime"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
+
+	"orrery/kit/accept"
 )
-
-// acceptClause is one alternative of an Accept header.
-type acceptClause struct {
-	mediaType string
-	params    map[string]string
-	quality   float64
-}
-
-// parseAccept returns the alternatives, preferred ones first. What cannot be parsed is left out.
-func parseAccept(header string) []acceptClause {
-	var clauses []acceptClause
-	for part := range strings.SplitSeq(header, ",") {
-		mediaType, params, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue
-		}
-		quality, err := strconv.ParseFloat(params["q"], 64)
-		if err != nil {
-			quality = 1
-		}
-		clauses = append(clauses, acceptClause{mediaType, params, quality})
-	}
-	slices.SortStableFunc(clauses, func(a, b acceptClause) int { return cmp.Compare(b.quality, a.quality) })
-	return clauses
-}
 
 // zpageGroup is the API group of the structured forms of /flagz and /statusz, with its versions.
 const zpageGroup = "config.k8s.io"
@@ -48,14 +22,14 @@ type zpageForm struct {
 // negotiateZpage picks the form. Text is what all get who do not ask otherwise. The
 // structured forms must be asked for by kind and version, as in
 // "application/json;as=Flagz;v=v1beta1;g=config.k8s.io", since they change by version.
-func negotiateZpage(accept, kind string) (zpageForm, bool) {
-	if strings.TrimSpace(accept) == "" {
+func negotiateZpage(header, kind string) (zpageForm, bool) {
+	if strings.TrimSpace(header) == "" {
 		return zpageForm{mediaType: "text/plain"}, true
 	}
-	for _, c := range parseAccept(accept) {
-		as, group, version := c.params["as"], c.params["g"], c.params["v"]
+	for _, c := range accept.Parse(header) {
+		as, group, version := c.Params["as"], c.Params["g"], c.Params["v"]
 		if as == "" && group == "" && version == "" {
-			if c.mediaType == "text/plain" || c.mediaType == "text/*" || c.mediaType == "*/*" {
+			if c.MediaType == "text/plain" || c.MediaType == "text/*" || c.MediaType == "*/*" {
 				return zpageForm{mediaType: "text/plain"}, true
 			}
 			continue
@@ -64,7 +38,7 @@ func negotiateZpage(accept, kind string) (zpageForm, bool) {
 		if as != kind || group != zpageGroup || version != "v1beta1" && version != "v1alpha1" {
 			continue
 		}
-		switch c.mediaType {
+		switch c.MediaType {
 		case "application/json", "application/*", "*/*":
 			return zpageForm{"application/json", version}, true
 		case "application/yaml":

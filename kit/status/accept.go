@@ -1,10 +1,9 @@
 package status
 
 import (
-	"mime"
 	"net/http"
-	"strconv"
-	"strings"
+
+	"orrery/kit/accept"
 )
 
 // form is how an answer is written.
@@ -28,28 +27,15 @@ func formOf(req *http.Request) form {
 	default:
 		return asText
 	}
-	best, found := -1.0, asText
-	for part := range strings.SplitSeq(req.Header.Get("Accept"), ",") {
-		media, params, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue
-		}
-		quality, err := strconv.ParseFloat(params["q"], 64)
-		if err != nil {
-			quality = 1
-		}
-		if quality <= best {
-			continue
-		}
-		best = quality
-		switch media {
-		case "text/html", "application/xhtml+xml":
-			found = asHTML
-		case "application/json":
-			found = asJSON
-		default:
-			found = asText
-		}
+	clauses := accept.Parse(req.Header.Get("Accept"))
+	if len(clauses) == 0 {
+		return asText
 	}
-	return found
+	switch clauses[0].MediaType {
+	case "text/html", "application/xhtml+xml":
+		return asHTML
+	case "application/json":
+		return asJSON
+	}
+	return asText
 }

@@ -1,0 +1,34 @@
+package accept
+
+import (
+	"cmp"
+	"mime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Clause is one alternative of an Accept header.
+type Clause struct {
+	MediaType string
+	Params    map[string]string
+	Quality   float64
+}
+
+// Parse returns the alternatives, preferred ones first. What cannot be parsed is left out.
+func Parse(header string) []Clause {
+	var clauses []Clause
+	for part := range strings.SplitSeq(header, ",") {
+		mediaType, params, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		quality, err := strconv.ParseFloat(params["q"], 64)
+		if err != nil {
+			quality = 1
+		}
+		clauses = append(clauses, Clause{mediaType, params, quality})
+	}
+	slices.SortStableFunc(clauses, func(a, b Clause) int { return cmp.Compare(b.Quality, a.Quality) })
+	return clauses
+}
