@@ -2,6 +2,7 @@ package tainteviction
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,9 @@ func TestTolerated(t *testing.T) {
 		{"the shortest counts", []corev1.Taint{taint("a"), taint("b")}, []corev1.Toleration{tolerates("a", 30), tolerates("b", 10)}, 10 * time.Second, true},
 		{"for ever and for a time", []corev1.Taint{taint("a"), taint("b")}, []corev1.Toleration{tolerates("a"), tolerates("b", 10)}, 10 * time.Second, true},
 		{"a negative time is none", []corev1.Taint{taint("a")}, []corev1.Toleration{tolerates("a", -5)}, 0, true},
+		{"the longest time that can be written is for ever", []corev1.Taint{taint("a")}, []corev1.Toleration{tolerates("a", math.MaxInt64)}, 0, false},
+		{"longer than times can be told is for ever", []corev1.Taint{taint("a")}, []corev1.Toleration{tolerates("a", 10_000_000_000)}, 0, false},
+		{"a shorter time beside it counts", []corev1.Taint{taint("a"), taint("b")}, []corev1.Toleration{tolerates("a", math.MaxInt64), tolerates("b", 10)}, 10 * time.Second, true},
 		{"the first that matches counts", []corev1.Taint{taint("a")}, []corev1.Toleration{tolerates("a", 60), tolerates("a", 5)}, time.Minute, true},
 	} {
 		stay, leaves := tolerated(pod("p", "n", tc.tols...), tc.taints, false)
