@@ -87,6 +87,28 @@ func TestDeployments(t *testing.T) {
 	w.expect(t, "and a new one, too", "recreate")
 }
 
+// TestANumberTakenBack has a user ask for one pod and then for three again, before the ReplicaSet has looked: the status of
+// the Deployment is right all the time.
+func TestANumberTakenBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		observed int64
+		want     []string
+	}{
+		"while it is carried out": {observed: 1},
+		"and it is over":          {observed: 3, want: []string{"unavailability"}},
+	} {
+		w := newWorld()
+		d, rs, pods := rolled(w, 0, 1)
+		d.Spec.Replicas, d.Generation, rs.Spec.Replicas, rs.Generation = new(int32(1)), 2, new(int32(1)), 2
+		w.see(d, rs)
+		d.Spec.Replicas, d.Generation, rs.Spec.Replicas, rs.Generation = new(int32(3)), 3, new(int32(3)), 3
+		rs.Status.ObservedGeneration = tc.observed
+		settle(d)
+		w.see(rs, d, deleted(pods[0]), deleted(pods[1]))
+		w.expect(t, name, tc.want...)
+	}
+}
+
 func TestReplicaSets(t *testing.T) {
 	w := newWorld()
 	_, rs, _ := rolled(w, 5, 0)

@@ -75,8 +75,19 @@ func (c *Checker) onDeployment(o *appsv1.Deployment, gone bool) {
 		}
 	}
 	settled := s.ObservedGeneration >= o.Generation && s.Replicas == n && s.UpdatedReplicas == n && s.AvailableReplicas == n
-	d.bounds.note(settled, n-unavailable, n+surge)
+	d.bounds.note(settled && c.obeyed(d), n-unavailable, n+surge)
 	c.checkDeployment(d)
+}
+
+// obeyed tells whether each ReplicaSet of the Deployment has acted on the last number asked of it. Until then one may still
+// remove pods for a number that the user has taken back, which no status of the Deployment shows.
+func (c *Checker) obeyed(d *deployment) bool {
+	for _, rs := range c.sets {
+		if rs.deployment == d.UID && rs.Status.ObservedGeneration < rs.Generation {
+			return false
+		}
+	}
+	return true
 }
 
 // scaled resolves a number or percentage of n.

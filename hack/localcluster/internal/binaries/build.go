@@ -50,7 +50,7 @@ func build(ctx context.Context, cache string, names []string, log io.Writer) err
 		return executable(installed(cache, name))
 	})
 	if len(names) > 0 {
-		fmt.Fprintf(log, "building %d programs of Kubernetes %s into %s (once; several minutes)\n", len(names), Version, dir)
+		fmt.Fprintf(log, "building %s into %s (once; several minutes)\n", strings.Join(names, ", "), filepath.Dir(dir))
 	}
 	for i, name := range names {
 		begin := time.Now()
