@@ -79,7 +79,13 @@ func (r *runner) pass(ctx context.Context, name string, specs []spec, procs int)
 		return nil, fmt.Errorf("make log: %w", err)
 	}
 	defer log.Close()
+	temporary, err := os.MkdirTemp("", "orrery-conformance-")
+	if err != nil {
+		return nil, fmt.Errorf("make folder for the suite: %w", err)
+	}
+	defer os.RemoveAll(temporary) // specs leave files of their own
 	cmd := exec.CommandContext(ctx, r.suite.Ginkgo, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, log, log
 	// Ginkgo starts processes of its own: end them all, and give them time to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

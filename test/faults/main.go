@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -36,7 +37,7 @@ func main() {
 	flag.Parse()
 	s.kind = cluster.ManagerKind(*kind)
 	klog.LogToStderr(false) // the run's own clients lose connections on purpose
-	klog.SetOutputBySeverity("INFO", discard{})
+	klog.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	broken, err := run(ctx, s)
@@ -48,10 +49,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // say prints one line with the time.
 func say(format string, args ...any) {

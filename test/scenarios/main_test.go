@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	// The tests' own clients lose connections on purpose.
 	klog.LogToStderr(false)
-	klog.SetOutputBySeverity("INFO", discard{})
+	klog.SetOutput(io.Discard)
 	dir, err := os.MkdirTemp("", "orrery-scenarios-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,7 +50,3 @@ func run(m *testing.M) int {
 	}
 	return m.Run()
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
