@@ -8,37 +8,15 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"orrery/kit/httpx"
 )
-
-// statusWriter remembers what has been answered. Handlers that need more of the
-// connection get at it through http.ResponseController, which uses Unwrap.
-type statusWriter struct {
-	http.ResponseWriter
-	status int // 0 until something has been answered
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) Write(body []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(body)
-}
-
-// Unwrap returns the writer underneath.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // withRecovery answers 500 when a handler panics, and logs every request at V(4).
 func withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		start := time.Now()
-		answer := &statusWriter{ResponseWriter: w}
+		answer := &httpx.StatusWriter{ResponseWriter: w}
 		path := req.URL.Path
 		defer func() {
 			if p := recover(); p != nil {
@@ -47,11 +25,11 @@ func withRecovery(next http.Handler) http.Handler {
 					panic(p)
 				}
 				klog.ErrorS(nil, "Panic in an HTTP handler", "method", req.Method, "path", path, "panic", p, "stack", string(debug.Stack()))
-				if answer.status == 0 {
+				if answer.Status == 0 {
 					http.Error(answer, "This request made the server panic; its log says more.", http.StatusInternalServerError)
 				}
 			}
-			klog.V(4).InfoS("HTTP", "method", req.Method, "path", path, "status", answer.status,
+			klog.V(4).InfoS("HTTP", "method", req.Method, "path", path, "status", answer.Status,
 				"latency", time.Since(start), "userAgent", req.UserAgent(), "remote", req.RemoteAddr)
 		}()
 		next.ServeHTTP(answer, req)

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orrery/kit/accept"
+	"orrery/kit/httpx"
 )
 
 // zpageGroup is the API group of the structured forms of /flagz and /statusz, with its versions.
@@ -26,7 +26,7 @@ func negotiateZpage(header, kind string) (zpageForm, bool) {
 	if strings.TrimSpace(header) == "" {
 		return zpageForm{mediaType: "text/plain"}, true
 	}
-	for _, c := range accept.Parse(header) {
+	for _, c := range httpx.ParseAccept(header) {
 		as, group, version := c.Params["as"], c.Params["g"], c.Params["v"]
 		if as == "" && group == "" && version == "" {
 			if c.MediaType == "text/plain" || c.MediaType == "text/*" || c.MediaType == "*/*" {

@@ -3,7 +3,7 @@ package status
 import (
 	"net/http"
 
-	"orrery/kit/accept"
+	"orrery/kit/httpx"
 )
 
 // form is how an answer is written.
@@ -27,7 +27,7 @@ func formOf(req *http.Request) form {
 	default:
 		return asText
 	}
-	clauses := accept.Parse(req.Header.Get("Accept"))
+	clauses := httpx.ParseAccept(req.Header.Get("Accept"))
 	if len(clauses) == 0 {
 		return asText
 	}

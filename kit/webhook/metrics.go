@@ -8,6 +8,8 @@ import (
 	"time"
 
 	compmetrics "k8s.io/component-base/metrics"
+
+	"orrery/kit/httpx"
 )
 
 // serverMetrics measure the requests of a server by path.
@@ -63,41 +65,19 @@ type measured struct {
 // ServeHTTP implements http.Handler.
 func (h measured) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m, start := h.s.metrics, time.Now()
-	answer := &statusWriter{ResponseWriter: w}
+	answer := &httpx.StatusWriter{ResponseWriter: w}
 	m.inFlight.WithLabelValues(h.path).Inc()
 	defer func() {
 		if p := recover(); p != nil {
 			m.panics.WithLabelValues(h.path).Inc()
 			h.s.log.Error(fmt.Errorf("panic: %v", p), "Caught a panic", "webhook", h.path, "stack", string(debug.Stack()))
-			if answer.status == 0 {
+			if answer.Status == 0 {
 				http.Error(answer, "this request made the webhook panic; its log says more", http.StatusInternalServerError)
 			}
 		}
 		m.inFlight.WithLabelValues(h.path).Dec()
-		m.requests.WithLabelValues(h.path, strconv.Itoa(answer.status)).Inc()
+		m.requests.WithLabelValues(h.path, strconv.Itoa(answer.Status)).Inc()
 		m.durations.WithLabelValues(h.path).Observe(time.Since(start).Seconds())
 	}()
 	h.next.ServeHTTP(answer, r)
-}
-
-// statusWriter remembers what has been answered.
-type statusWriter struct {
-	http.ResponseWriter
-	status int // 0 until something has been answered
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *statusWriter) Write(body []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(body)
 }

@@ -1,4 +1,4 @@
-package accept
+package httpx
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ type Clause struct {
 	Quality   float64
 }
 
-// Parse returns the alternatives, preferred ones first. What cannot be parsed is left out.
-func Parse(header string) []Clause {
+// ParseAccept returns the alternatives, preferred ones first. What cannot be parsed is left out.
+func ParseAccept(header string) []Clause {
 	var clauses []Clause
 	for part := range strings.SplitSeq(header, ",") {
 		mediaType, params, err := mime.ParseMediaType(part)
