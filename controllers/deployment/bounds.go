@@ -2,9 +2,11 @@ package deployment
 
 import (
 	"fmt"
+	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // bounds are the numbers of pods that a rollout keeps to.
@@ -39,7 +41,7 @@ func boundsOf(spec *appsv1.DeploymentSpec) (bounds, error) {
 	if surge == 0 && unavailable == 0 {
 		unavailable = 1
 	}
-	b.surge, b.unavailable = surge, min(unavailable, b.desired)
+	b.surge, b.unavailable = min(surge, math.MaxInt32-b.desired), min(unavailable, b.desired)
 	return b, nil
 }
 
@@ -50,14 +52,18 @@ func rolling(spec *appsv1.DeploymentSpec) appsv1.RollingUpdateDeployment {
 	return appsv1.RollingUpdateDeployment{}
 }
 
-// share resolves a number or a percentage of total; absent is 0.
+// share resolves a number or a percentage of total; absent is 0. The API lets percentages be as large as one likes: what
+// an int32 does not hold is as much as there can be.
 func share(field string, v *intstr.IntOrString, total int32, up bool) (int32, error) {
 	if v == nil {
 		return 0, nil
 	}
 	n, err := intstr.GetScaledValueFromIntOrPercent(v, int(total), up)
-	if err != nil {
+	switch {
+	case err != nil && len(validation.IsValidPercent(v.StrVal)) > 0:
 		return 0, fmt.Errorf("resolve %s %q: %w", field, v, err)
+	case v.Type == intstr.String && (err != nil || n < 0 || n > math.MaxInt32):
+		return math.MaxInt32, nil
 	}
 	return int32(n), nil
 }

@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"math"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,6 +32,12 @@ func TestBounds(t *testing.T) {
 		{0, "25%", "25%", bounds{0, 0, 0}},
 		{0, "2", "1", bounds{0, 2, 0}},
 		{10, "100%", "100%", bounds{10, 10, 10}},
+		{3, "2147483647", "0", bounds{3, math.MaxInt32 - 3, 0}},
+		{10, "99999999999%", "0", bounds{10, math.MaxInt32 - 10, 0}},
+		{10, "99999999999999999999%", "0", bounds{10, math.MaxInt32 - 10, 0}},
+		{1000, "9223372036854775807%", "0", bounds{1000, math.MaxInt32 - 1000, 0}},
+		{10, "0", "2147483647", bounds{10, 0, 10}},
+		{math.MaxInt32, "25%", "25%", bounds{math.MaxInt32, 0, math.MaxInt32 / 4}},
 	} {
 		got, err := boundsOf(rollingSpec(c.desired, c.surge, c.unavailable))
 		if err != nil || got != c.want {
