@@ -450,6 +450,23 @@ func TestARestartStartsNoTaintAgain(t *testing.T) {
 	})
 }
 
+// TestALostNodeKeepsOneOfTheTwoTaints: not ready and unreachable exclude each other, whoever added the second.
+func TestALostNodeKeepsOneOfTheTwoTaints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 4)
+		c.Run(t, Descriptor())
+		c.live(time.Minute, nobody)
+		c.live(90*time.Second, only("z0-n0"))
+		n := c.node("z0-n0")
+		n.Spec.Taints = append(n.Spec.Taints, noExecuteTaint(corev1.TaintNodeNotReady))
+		c.Update(t, n)
+		c.live(10*time.Second, only("z0-n0"))
+		if n := c.node("z0-n0"); hasNoExecute(n, corev1.TaintNodeNotReady) || !hasNoExecute(n, corev1.TaintNodeUnreachable) {
+			t.Errorf("taints = %v, want unreachable alone", taintTexts(n.Spec.Taints))
+		}
+	})
+}
+
 func TestFlagsAreValidated(t *testing.T) {
 	if errs := (&options{monitorPeriod: 5 * time.Second, gracePeriod: time.Second, evictionRate: -1, unhealthyZone: 2}).validate(); len(errs) != 4 {
 		t.Errorf("errors = %v, want 4", errs)

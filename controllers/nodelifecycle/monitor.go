@@ -221,8 +221,6 @@ func (r *reconciler) followVerdict(ctx context.Context, v verdict) error {
 	case !tainted:
 		r.zones.enqueue(v.node)
 		return nil
-	case hasNoExecute(v.node, key):
-		return nil
 	}
 	return r.setLost(ctx, v.node, key)
 }
