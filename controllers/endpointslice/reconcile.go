@@ -1,14 +1,17 @@
 package endpointslice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
@@ -91,8 +94,10 @@ func (r *reconciler) layOut(ctx context.Context, svc *corev1.Service, pods []*co
 	return errors.Join(r.leftOut(ctx, svc, plan.Homeless), r.apply(ctx, svc, plan, at))
 }
 
-// leftOut makes the Service wait for the nodes that its pods name and that do not exist.
+// leftOut makes the Service wait for the nodes that its pods name and that do not exist. The pods are told in the order
+// of their names, so that each try tells the same.
 func (r *reconciler) leftOut(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod) error {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	var errs []error
 	for _, pod := range pods {
 		r.waiting.add(pod.Spec.NodeName, kit.KeyOf(svc))
@@ -118,7 +123,20 @@ func (r *reconciler) report(svc *corev1.Service, err error) {
 		return
 	}
 	r.recorder.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
-		"Error updating Endpoint Slices for Service %s: %v", klog.KObj(svc), err)
+		"Error updating Endpoint Slices for Service %s: %v", klog.KObj(svc), utilerrors.NewAggregate(single(err)))
+}
+
+// single takes joined errors apart, so that an event names each once and in one line.
+func single(err error) []error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range many.Unwrap() {
+		out = append(out, single(e)...)
+	}
+	return out
 }
 
 // forget drops what is remembered of a Service that is gone. Its slices are the garbage collector's.

@@ -362,6 +362,28 @@ func TestPodsWaitForTheirNode(t *testing.T) {
 	})
 }
 
+// What went wrong is told in one line, and once if it is the same for both families.
+func TestPodsOfMissingNodesAreNamedInOneLine(t *testing.T) {
+	web := service("web", func(s *corev1.Service) {
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	})
+	away := func(p *corev1.Pod) { p.Spec.NodeName = "n2" }
+	scenario(t, []client.Object{web, pod("web", "a", "10.1.0.1", away), pod("web", "b", "10.1.0.2", away)}, func(t *testing.T, api *kittest.API) {
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		want := "Error updating Endpoint Slices for Service default/web: [skipping Pod a for Service default/web: Node n2 Not Found, " +
+			"skipping Pod b for Service default/web: Node n2 Not Found]"
+		for _, e := range api.Events() {
+			if e.Message != want {
+				t.Errorf("event %q, want %q", e.Message, want)
+			}
+		}
+		if len(api.Events()) == 0 {
+			t.Error("no event")
+		}
+	})
+}
+
 // Updates that fail are tried again until they are stored, without a further pod event.
 func TestFailedWritesAreRetried(t *testing.T) {
 	web, a := service("web"), pod("web", "a", "10.1.0.1")
