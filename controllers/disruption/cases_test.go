@@ -62,6 +62,41 @@ func TestBarePodsMakeNoErrorsAndNoRepeatedWrites(t *testing.T) {
 	})
 }
 
+// TestUnmanagedPodsAreToldThoughTheyChangeNoNumber makes the pod after its budget, and never ready.
+func TestUnmanagedPodsAreToldThoughTheyChangeNoNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, budget("b", atMost("1")))
+		running := api.Run(t, Descriptor())
+		api.Settle()
+		if got := reasons(api, "PodDisruptionBudget default/b"); !slices.Equal(got, []string{"NoPods"}) {
+			t.Errorf("events %q before there is a pod", got)
+		}
+		api.Create(t, unready(pod("a")))
+		api.Settle()
+		if got := reasons(api, "PodDisruptionBudget default/b"); !slices.Equal(got, []string{"NoPods", "UnmanagedPods"}) {
+			t.Errorf("events %q with a pod that nobody manages", got)
+		}
+		api.Create(t, unready(pod("b")))
+		api.Delete(t, pod("b"))
+		api.Pass(time.Hour)
+		if got := messages(api, "UnmanagedPods"); len(got) != 1 {
+			t.Errorf("told %d times", len(got))
+		}
+		api.Delete(t, pod("a"))
+		api.Settle()
+		if got := messages(api, "NoPods"); len(got) != 2 {
+			t.Errorf("told %d times that there are no pods, want once more", len(got))
+		}
+		running.Stop()
+		api.Run(t, Descriptor())
+		api.Settle()
+		if got := messages(api, "NoPods"); len(got) != 2 {
+			t.Errorf("told %d times that there are no pods: a restart is no news", len(got))
+		}
+		api.Expect(t, statusOfB)
+	})
+}
+
 // TestAPodThatIsNotReadyLowersTheBudgetWithinASecond is PDB-04.
 func TestAPodThatIsNotReadyLowersTheBudgetWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,6 +25,7 @@ type reconciler struct {
 	scales  *scales
 	ask     func(owner)
 	recheck func(budget kit.Key, in time.Duration)
+	told    told
 }
 
 // Reconcile brings the status of one budget up to date.
@@ -32,6 +33,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	b, ok := r.budget(key)
 	if !ok {
 		r.roster.Forget(key)
+		r.told.forget(key)
 		return kit.Done, nil
 	}
 	pods, err := r.podsOf(b)
@@ -72,14 +74,22 @@ func (r *reconciler) podsOf(b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, err
 
 // apply writes what has changed, and tells of it once it is written.
 func (r *reconciler) apply(ctx context.Context, b *policyv1.PodDisruptionBudget, p plan) error {
-	if !p.changed {
-		return nil
+	if p.changed {
+		if err := r.write(ctx, b, p.status); err != nil {
+			return err
+		}
+		klog.FromContext(ctx).V(4).Info("Updated the status of a budget", "budget", klog.KObj(b),
+			"allowed", p.status.DisruptionsAllowed, "healthy", p.status.CurrentHealthy, "desired", p.status.DesiredHealthy, "expected", p.status.ExpectedPods)
 	}
-	if err := r.write(ctx, b, p.status); err != nil {
-		return err
+	news := r.told.news(kit.KeyOf(b), said{b.UID, p.pods == 0, len(p.unmanaged) > 0})
+	if p.changed || news {
+		r.tell(ctx, b, p)
 	}
-	klog.FromContext(ctx).V(4).Info("Updated the status of a budget", "budget", klog.KObj(b),
-		"allowed", p.status.DisruptionsAllowed, "healthy", p.status.CurrentHealthy, "desired", p.status.DesiredHealthy, "expected", p.status.ExpectedPods)
+	return nil
+}
+
+// tell publishes what is behind the numbers of a budget.
+func (r *reconciler) tell(ctx context.Context, b *policyv1.PodDisruptionBudget, p plan) {
 	for _, pod := range p.survivors {
 		klog.FromContext(ctx).V(1).Info("A pod was to be evicted and still runs: it counts again", "pod", klog.KObj(pod), "budget", klog.KObj(b))
 		r.recorder.Eventf(pod, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s to be deleted but it wasn't", klog.KObj(b))
@@ -91,7 +101,6 @@ func (r *reconciler) apply(ctx context.Context, b *policyv1.PodDisruptionBudget,
 		klog.FromContext(ctx).V(4).Info("Pods without a controller count as none expected", "budget", klog.KObj(b), "pods", p.unmanaged)
 		r.recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", unmanagedText, b.Spec.Selector)
 	}
-	return nil
 }
 
 // unmanagedText is the message of the event for pods that no controller owns.
