@@ -130,6 +130,9 @@ func (g *Graph) relate(n *node, owners []owner, e *Effects) {
 			dubious = g.attach(n, o, e) || dubious
 		}
 	}
+	for _, o := range old {
+		g.relax(o.uid, n, e)
+	}
 	if dubious {
 		e.check(n)
 	}
@@ -147,6 +150,22 @@ func (g *Graph) release(uid types.UID, n *node, e *Effects) {
 	case (p.virtual || p.absent) && len(p.dependents) == 0:
 		g.drop(p, p.ref, e)
 	case p.finished():
+		e.check(p)
+	}
+}
+
+// relax ends an owner's wait for the node where the reference that made it wait has gone and another to the same owner
+// has stayed.
+func (g *Graph) relax(uid types.UID, n *node, e *Effects) {
+	p := g.nodes[uid]
+	if p == nil || !p.dependents[n] {
+		return
+	}
+	if _, blocks := n.refersTo(uid); blocks {
+		return
+	}
+	p.link(n, false)
+	if p.finished() {
 		e.check(p)
 	}
 }
