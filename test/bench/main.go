@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -32,6 +33,7 @@ type settings struct {
 	pending  int
 	rounds   int
 	same     bool
+	managers []cluster.ManagerKind
 	profiles string
 	out      string
 }
@@ -58,9 +60,9 @@ func run(ctx context.Context) error {
 	defer func() { _ = c.Stop() }()
 	var results []result
 	for round := range s.rounds {
-		order := []cluster.ManagerKind{cluster.Upstream, cluster.Orrery}
+		order := slices.Clone(s.managers)
 		if round%2 == 1 {
-			order[0], order[1] = order[1], order[0]
+			slices.Reverse(order)
 		}
 		for _, kind := range order {
 			got, err := measure(ctx, c, s, kind, round)
@@ -83,7 +85,7 @@ func run(ctx context.Context) error {
 
 func parse(args []string) (settings, error) {
 	var s settings
-	var sizes, phases, jobs, sets, daemons string
+	var sizes, phases, jobs, sets, daemons, managers string
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&s.orrery, "orrery", "../../bin/orrery", "the binary to measure")
 	fs.StringVar(&sizes, "sizes", "10x50,20x50,80x50", "Deployments x replicas, each Deployment with a Service, all in one namespace")
@@ -96,6 +98,7 @@ func parse(args []string) (settings, error) {
 	fs.IntVar(&s.pending, "pending", 3000, "pods of the ReplicaSet that nothing schedules")
 	fs.IntVar(&s.rounds, "rounds", 1, "repetitions; the order of the two alternates")
 	fs.BoolVar(&s.same, "same-controllers", false, "run upstream with only the controllers that Orrery has")
+	fs.StringVar(&managers, "managers", "upstream,orrery", "what to measure; one of them alone is for profiles")
 	fs.StringVar(&s.profiles, "profiles", "", "folder for CPU profiles of both managers, of the first seconds of each phase; taking them costs CPU too")
 	fs.StringVar(&s.out, "out", "", "file for the results as JSON")
 	if err := fs.Parse(args); err != nil {
@@ -122,6 +125,13 @@ func parse(args []string) (settings, error) {
 	}
 	if s.daemons.each < s.nodes {
 		return s, fmt.Errorf("-daemons must be on all nodes, of which there are %d, got %s", s.nodes, s.daemons)
+	}
+	for name := range strings.SplitSeq(managers, ",") {
+		kind := cluster.ManagerKind(name)
+		if kind != cluster.Upstream && kind != cluster.Orrery {
+			return s, fmt.Errorf("-managers must be upstream, orrery or both, got %q", managers)
+		}
+		s.managers = append(s.managers, kind)
 	}
 	s.phases = strings.Split(phases, ",")
 	path, err := filepath.Abs(s.orrery)
