@@ -68,7 +68,8 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 		return nil, fmt.Errorf("field selector %q: %w", of.Fields, err)
 	}
 	find := func() (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
-		return c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields))
+		return c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields),
+			client.Undecoded(c.undecoded(gvk, form)))
 	}
 	lw, resource, err := find()
 	if c.awaits(form, err) {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/kit/client"
+	"orrery/kit/wire"
 )
 
 // Form is the representation in which a kind is cached.
@@ -37,6 +38,9 @@ type Slimming struct {
 	Drop func(client.Object)
 	// Whole picks, by what no Drop removes, objects that are kept whole and may be updated; nil picks none.
 	Whole func(client.Object) bool
+	// Undecoded is a part of what Drop removes, as protobuf has it, that need not even be decoded. Objects that are kept
+	// whole must not have it.
+	Undecoded wire.Message
 }
 
 func (s Slimming) applies(obj client.Object) bool {

@@ -88,6 +88,7 @@ type kinds struct {
 	config *rest.Config
 	http   *http.Client
 	scheme *runtime.Scheme
+	codecs runtime.NegotiatedSerializer // of structured objects
 	mapper meta.RESTMapper
 	types  sync.Map // reflect.Type to schema.GroupVersionKind; saves the scheme's locks on every call
 
@@ -108,7 +109,7 @@ func newKinds(config *rest.Config, o Options) (*kinds, error) {
 		}
 	}
 	return &kinds{
-		config: config, http: h, scheme: o.Scheme, mapper: o.Mapper,
+		config: config, http: h, scheme: o.Scheme, codecs: serializer.NewCodecFactory(o.Scheme).WithoutConversion(), mapper: o.Mapper,
 		resources: map[resourceID]*resource{}, clients: map[restID]rest.Interface{},
 	}, nil
 }
@@ -192,7 +193,7 @@ func (k *kinds) configFor(id restID) *rest.Config {
 		config = metadata.ConfigFor(k.config)
 	default:
 		config = rest.CopyConfig(k.config)
-		config.NegotiatedSerializer = serializer.NewCodecFactory(k.scheme).WithoutConversion()
+		config.NegotiatedSerializer = k.codecs
 		if !k.protobufFor(id.gv) {
 			config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // ListWatch returns the list and watch calls of a kind in the form of example (structured, unstructured or
-// metadata-only), and the resource that serves it. InNamespace, Labels and Fields restrict what is listed and watched.
+// metadata-only), and the resource that serves it. InNamespace, Labels and Fields restrict what is listed and watched,
+// Undecoded what is decoded of it.
 func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, opts ...Option) (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
 	call := newCall(opts)
 	one, ok := example.(Object)
@@ -21,6 +22,13 @@ func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, 
 	r, err := c.kinds.resourceFor(gvk, formOf(one))
 	if err != nil {
 		return nil, schema.GroupVersionResource{}, err
+	}
+	if call.undecoded != nil {
+		lean := *r
+		if lean.rest, err = c.kinds.leanClient(r, *call.undecoded); err != nil {
+			return nil, schema.GroupVersionResource{}, err
+		}
+		r = &lean
 	}
 	lw := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

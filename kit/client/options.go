@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/kit/wire"
 )
 
 // Option adjusts one call. An option that does not concern the call is ignored.
@@ -21,6 +23,7 @@ type call struct {
 	manager     string
 	force       *bool
 	brief       bool
+	undecoded   *wire.Message
 }
 
 func newCall(opts []Option) call {

@@ -105,7 +105,9 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 		return fmt.Errorf("delete %s: %w", KeyOf(obj), err)
 	}
 	call.del.DryRun = c.dry()
-	err = c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).Body(&call.del).Do(ctx).Error()
+	// Where the object stays for a while the server answers with it, which nobody reads: its metadata will do.
+	req := c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).SetHeader("Accept", acceptMetadata)
+	err = req.Body(&call.del).Do(ctx).Error()
 	if err != nil && !UnknownOutcome(err) && !isGone(err, obj) {
 		return err
 	}

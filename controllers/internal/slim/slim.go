@@ -14,8 +14,8 @@ import (
 func Kinds() map[schema.GroupVersionKind]cache.Slimming {
 	v1 := corev1.SchemeGroupVersion
 	return map[schema.GroupVersionKind]cache.Slimming{
-		v1.WithKind("Pod"):       {Drop: pod},
-		v1.WithKind("Node"):      {Drop: node},
+		v1.WithKind("Pod"):       {Drop: pod, Undecoded: podOnWire()},
+		v1.WithKind("Node"):      {Drop: node, Undecoded: nodeOnWire()},
 		v1.WithKind("ConfigMap"): {Drop: configMap, Whole: publishedCA},
 		v1.WithKind("Secret"):    {Drop: secret, Whole: tokenSecret},
 	}
