@@ -97,6 +97,31 @@ func TestUnmanagedPodsAreToldThoughTheyChangeNoNumber(t *testing.T) {
 	})
 }
 
+// TestASelectorThatCannotBeReadAllowsNothing has selectors that the server took before it validated their values.
+func TestASelectorThatCannotBeReadAllowsNothing(t *testing.T) {
+	for name, selector := range map[string]*metav1.LabelSelector{
+		"label":      {MatchLabels: labels{"app": "web-"}},
+		"expression": {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web-"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := kittest.New(t, budget("b", atMost("1"), selecting(selector)))
+				api.Run(t, Descriptor())
+				api.Pass(time.Hour)
+				b := expectState(t, api, "b", "allows 0: healthy 0, desired 0, expected 0; False SyncFailed")
+				const want = `values[0][app]: Invalid value: "web-"`
+				if got := b.Status.Conditions[0].Message; !strings.HasPrefix(got, want) {
+					t.Errorf("message %q, want %q and why", got, want)
+				}
+				if got := messages(api, "NoPods"); len(got) != 1 || !strings.HasPrefix(got[0], "Warning PodDisruptionBudget default/b: Failed to get pods: "+want) {
+					t.Errorf("events %q", got)
+				}
+				api.Expect(t, statusOfB)
+			})
+		})
+	}
+}
+
 // TestAPodThatIsNotReadyLowersTheBudgetWithinASecond is PDB-04.
 func TestAPodThatIsNotReadyLowersTheBudgetWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

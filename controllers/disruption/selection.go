@@ -1,8 +1,6 @@
 package disruption
 
 import (
-	"fmt"
-
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,19 +10,20 @@ import (
 )
 
 // selection returns what a budget selects: ok is false for a budget without a selector, which selects nothing. An empty
-// selector selects all pods of the namespace.
+// selector selects all pods of the namespace. Budgets of the time before values were validated may have one that cannot
+// be read; the error is told to users as it is.
 func selection(b *policyv1.PodDisruptionBudget) (sel roster.Selection, ok bool, err error) {
 	if b.Spec.Selector == nil {
 		return sel, false, nil
 	}
+	if _, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err != nil {
+		return sel, false, err
+	}
 	sel = roster.Selection{Key: kit.KeyOf(b), Labels: b.Spec.Selector.MatchLabels}
 	if len(b.Spec.Selector.MatchExpressions) > 0 {
 		sel.Rest, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: b.Spec.Selector.MatchExpressions})
-		if err != nil {
-			return sel, false, fmt.Errorf("read selector: %w", err)
-		}
 	}
-	return sel, true, nil
+	return sel, err == nil, err
 }
 
 // selections lists what the budgets of a namespace select.
