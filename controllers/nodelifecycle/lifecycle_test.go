@@ -2,6 +2,7 @@ package nodelifecycle
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -326,6 +327,34 @@ func TestPodsOfALostNodeAreMarkedUntilAllAre(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPodsLeftByTheManagerBeforeAreMarked is the report of a manager that ended between the write of a node's verdict
+// and the marking of its pods. The next one may know the pods before it knows the node.
+func TestPodsLeftByTheManagerBeforeAreMarked(t *testing.T) {
+	for _, late := range []string{"nodes", "pods"} {
+		t.Run(late+" late", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, 1, 3)
+				c.report("z0-n0", corev1.ConditionUnknown)
+				begin := time.Now()
+				c.React(func(r *kittest.Request) *kittest.Reaction {
+					if r.Resource.Resource == late && (r.Verb == "list" || r.Verb == "watch") && time.Since(begin) < 2*time.Second {
+						return kittest.Refuse(http.StatusServiceUnavailable, "not yet")
+					}
+					return nil
+				})
+				c.Run(t, Descriptor())
+				c.live(10*time.Second, only("z0-n0"))
+				for name, want := range map[string]corev1.ConditionStatus{"on-z0-n0": corev1.ConditionFalse, "on-z0-n1": corev1.ConditionTrue} {
+					p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+					if c.Get(t, p); p.Status.Conditions[0].Status != want {
+						t.Errorf("%s: ready = %s, want %s", name, p.Status.Conditions[0].Status, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestFullDisruptionIsEnteredAndLeft(t *testing.T) {

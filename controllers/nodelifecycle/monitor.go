@@ -77,6 +77,7 @@ func (r *reconciler) register(ctx context.Context, nodes []*corev1.Node) {
 		r.zones.ensure(topology.GetZoneKey(n), r.metrics)
 		if r.known[n.Name] == nil {
 			r.event(n, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Node %s event: Registered Node %s in Controller", n.Name, n.Name))
+			r.retry[n.Name] = true // the manager before may have ended between the verdict and the pods
 		}
 		r.known[n.Name] = n
 	}
@@ -183,6 +184,7 @@ func (r *reconciler) act(ctx context.Context, verdicts []verdict) error {
 	err := kit.Batch(ctx, len(verdicts), nodeWorkers, func(ctx context.Context, i int) error {
 		v := verdicts[i]
 		if !v.judged || v.status == "" {
+			again[i] = !v.judged && r.retry[v.node.Name]
 			return nil
 		}
 		err := r.followVerdict(ctx, v)

@@ -31,7 +31,7 @@ type reconciler struct {
 	// The fields below belong to the one worker of the heartbeat loop.
 	health   map[string]*health
 	known    map[string]*corev1.Node
-	retry    map[string]bool // nodes whose pods could not all be marked
+	retry    map[string]bool // nodes whose pods may not all be marked
 	staleFor *client.Write   // the version that the lease cache has to reach before any node is judged
 }
 
