@@ -17,6 +17,9 @@ const (
 	wakeDelay = 100 * time.Millisecond
 	// lookAgain is the wake-up where the schedule itself gives none.
 	lookAgain = time.Hour
+	// ages is how far back slots are looked for. A CronJob can say that it last ran in the year 1, which is further back
+	// than a Duration reaches.
+	ages = 200 * 365 * 24 * time.Hour
 	// manyMissed is the number of missed slots above which a clock or a schedule is likely to be wrong.
 	manyMissed = 100
 )
@@ -85,6 +88,9 @@ type dueSlots struct {
 // since is divided, and the latest slot is looked for from two periods ago. Where the periods of a schedule differ, the
 // look may begin in a longer pause, and then finds no slot to make up for.
 func due(s cron.Schedule, after, now time.Time) (dueSlots, error) {
+	if earliest := now.Add(-ages); after.Before(earliest) {
+		after = earliest
+	}
 	first := s.Next(after)
 	switch {
 	case first.IsZero():

@@ -89,6 +89,24 @@ func TestDueSlots(t *testing.T) {
 	}
 }
 
+// TestAnAncientStartIsLookedAtQuickly has a last start that lies further back than a Duration reaches.
+func TestAnAncientStartIsLookedAtQuickly(t *testing.T) {
+	now := at(t, "2026-01-05T09:30:00.5Z")
+	for text, want := range map[string]string{"@every 1s": "2026-01-05T09:30:00Z", "* * * * *": "2026-01-05T09:30:00Z", "0 0 1 1 *": "2026-01-01T00:00:00Z"} {
+		begin, s := time.Now(), scheduleIn(t, text, "UTC")
+		got, err := due(s, time.Time{}, now)
+		if err != nil || !got.latest.Equal(at(t, want)) || got.missed < 199 {
+			t.Errorf("%s: %v, %v; want %s", text, got, err, want)
+		}
+		if d := untilNext(s, time.Time{}, now); d <= 0 || d > 366*24*time.Hour {
+			t.Errorf("%s: the next look is in %s", text, d)
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("%s: took %s", text, took)
+		}
+	}
+}
+
 // counted is a schedule that counts how often it is asked.
 type counted struct {
 	*cron.SpecSchedule
