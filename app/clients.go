@@ -14,6 +14,7 @@ import (
 
 	"orrery/kit"
 	"orrery/kit/client"
+	"orrery/kit/leader"
 	"orrery/kit/manager"
 	"orrery/options"
 )
@@ -73,8 +74,8 @@ type connection struct {
 	warm   func(context.Context) error // fetches the token ahead of the first request; nil where none is needed
 }
 
-// forController returns the client of a controller under its own identity. Its writes stop when the lease is lost.
-func (c *clients) forController(d kit.Descriptor) (*connection, error) {
+// forController returns the client of a controller under its own identity. Its writes stop when the fence closes.
+func (c *clients) forController(d kit.Descriptor, fence *leader.Fence) (*connection, error) {
 	config := rest.CopyConfig(c.root)
 	out := &connection{}
 	if c.perAccount && d.ServiceAccount != "" {
@@ -90,7 +91,7 @@ func (c *clients) forController(d kit.Descriptor) (*connection, error) {
 			return err
 		}
 	}
-	config.Wrap(c.manager.Fence().Wrap)
+	config.Wrap(fence.Wrap)
 	out.config = rest.AddUserAgent(config, d.Name)
 	var err error
 	out.client, err = client.New(out.config, client.Options{Scheme: scheme.Scheme, Mapper: c.mapper})

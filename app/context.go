@@ -11,14 +11,14 @@ import (
 	"orrery/kit"
 )
 
-// contextFor returns the context that a controller is built with: that of the manager, under the controller's identity.
+// contextFor returns the context that a controller is built with: that of its lease, under the controller's identity.
 func (b *contextBuilder) contextFor(d kit.Descriptor) (ControllerContext, error) {
 	m, c := b.daemon.manager, b.connections[d.Name]
-	events, err := m.PublisherWithLease(c.config)
+	events, err := b.tenure.PublisherWithLease(c.config)
 	if err != nil {
 		return ControllerContext{}, err
 	}
-	cc := m.Context(d.Name)
+	cc := b.tenure.Context(d.Name)
 	cc.Client = c.client.WithCache(m.Cache())
 	cc.Live = cc.Client.Live()
 	cc.Recorder = events.Recorder(m.Scheme(), cmp.Or(d.EventSource, d.Name))

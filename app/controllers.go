@@ -5,17 +5,26 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"orrery/kit"
+	"orrery/kit/events"
+	"orrery/kit/leader"
 	"orrery/kit/manager"
 )
 
 // addControllers has the manager run the controllers with the lease. A warm standby builds them before, which says which
-// kinds they read, and keeps the caches of these filled meanwhile; the controllers hear nothing of it.
+// kinds they read, and keeps the caches of these filled meanwhile; the controllers hear nothing of it. Those that migrate
+// are built and run once the further lease is held, which is asked for when all others have been started.
 func (d *daemon) addControllers() error {
 	m := d.manager
-	b := &contextBuilder{daemon: d, connections: map[string]*connection{}}
+	stay, err := d.split()
+	if err != nil {
+		return err
+	}
+	b := d.builder(m, stay)
 	if !d.options.WarmStandby || !d.options.LeaderElection.LeaderElect {
 		return m.Add(manager.Func("controllers", func(ctx context.Context) error {
 			if err := b.build(ctx, b.fetchTokens); err != nil || ctx.Err() != nil {
@@ -28,7 +37,7 @@ func (d *daemon) addControllers() error {
 		klog.FromContext(ctx).Info("Warm standby: the controllers are made ready now, and work with the lease")
 		return b.build(ctx, func(context.Context) {})
 	})
-	err := m.Add(manager.WithoutLease(manager.Func("warm caches", func(ctx context.Context) error {
+	err = m.Add(manager.WithoutLease(manager.Func("warm caches", func(ctx context.Context) error {
 		m.Cache().Warm(ctx)
 		<-ctx.Done()
 		m.Cache().Wait()
@@ -45,35 +54,81 @@ func (d *daemon) addControllers() error {
 	}))
 }
 
+// split prepares the further lease for the controllers that migrate, and returns the others.
+func (d *daemon) split() (stay []kit.Descriptor, err error) {
+	plan := d.options.Migration()
+	// A dry run keeps away from the leases of those that work in earnest.
+	if plan == nil || d.options.DryRun {
+		return d.options.Controllers, nil
+	}
+	var move []kit.Descriptor
+	for _, c := range d.options.Controllers {
+		if plan.Includes(c.Name) {
+			move = append(move, c)
+		} else {
+			stay = append(stay, c)
+		}
+	}
+	d.further, err = d.manager.NewLease(plan.LeaseName, func(ctx context.Context) error {
+		b := d.builder(d.further, move)
+		if err := b.build(ctx, b.fetchTokens); err != nil || ctx.Err() != nil {
+			return err
+		}
+		d.migrated.Store(true)
+		klog.FromContext(ctx).Info("Started the controllers that migrate", "lease", plan.LeaseName, "controllers", len(move))
+		return nil
+	})
+	return stay, err
+}
+
 // startCache starts the informers, of which the controllers hear from then on.
 func (d *daemon) startCache(ctx context.Context) error {
 	d.built.Store(true)
 	d.manager.Cache().Start(ctx)
 	klog.FromContext(ctx).Info("Started all controllers", "loops", len(d.manager.Controllers()))
-	return nil
+	if d.further == nil || ctx.Err() != nil {
+		return nil
+	}
+	return d.manager.Add(d.further)
 }
 
-// contextBuilder makes the context of each controller.
+// tenure is what controllers run under: the manager's own lease or the further one.
+type tenure interface {
+	Fence() *leader.Fence
+	Discovery() discovery.DiscoveryInterface
+	Context(name string) kit.ControllerContext
+	PublisherWithLease(config *rest.Config) (*events.Publisher, error)
+	AddController(c kit.Controller) error
+	Add(r manager.Runnable) error
+}
+
+// contextBuilder makes the context of each controller of a tenure.
 type contextBuilder struct {
 	daemon      *daemon
+	tenure      tenure
+	controllers []kit.Descriptor
 	connections map[string]*connection
+}
+
+func (d *daemon) builder(t tenure, controllers []kit.Descriptor) *contextBuilder {
+	return &contextBuilder{daemon: d, tenure: t, controllers: controllers, connections: map[string]*connection{}}
 }
 
 // build makes the clients of all enabled controllers and builds these. In between it calls connected.
 func (b *contextBuilder) build(ctx context.Context, connected func(context.Context)) error {
 	o := b.daemon.options
-	for _, d := range o.Controllers {
+	for _, d := range b.controllers {
 		if !o.IsEnabled(d) {
 			continue
 		}
-		c, err := b.daemon.clients.forController(d)
+		c, err := b.daemon.clients.forController(d, b.tenure.Fence())
 		if err != nil {
 			return fmt.Errorf("client of %s: %w", d.Name, err)
 		}
 		b.connections[d.Name] = c
 	}
 	connected(ctx)
-	err := StartControllers(ctx, o, NewControllerInitializers(o.Controllers), b.contextFor, b.daemon.manager)
+	err := StartControllers(ctx, o, NewControllerInitializers(b.controllers), b.contextFor, b.tenure)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -84,7 +139,7 @@ func (b *contextBuilder) build(ctx context.Context, connected func(context.Conte
 func (b *contextBuilder) fetchTokens(ctx context.Context) {
 	start := time.Now()
 	var warm []func(context.Context) error
-	for _, d := range b.daemon.options.Controllers {
+	for _, d := range b.controllers {
 		if c := b.connections[d.Name]; c != nil && c.warm != nil {
 			warm = append(warm, c.warm)
 		}

@@ -14,6 +14,7 @@ import (
 	"orrery/controllers"
 	"orrery/kit"
 	"orrery/kit/client"
+	"orrery/kit/leader"
 	"orrery/kit/manager"
 	"orrery/kit/status"
 	"orrery/kit/webhook"
@@ -88,12 +89,23 @@ func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Map
 		Election: manager.Election{
 			Enabled: e.LeaderElect, Kind: e.ResourceLock, Namespace: e.ResourceNamespace, ID: e.ResourceName,
 			LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
-			Optional: s.DryRun,
+			Optional: s.DryRun, Coordinated: coordinated(s),
 		},
 		// A timeout of 0 waits for nothing.
 		ShutdownTimeout: cmp.Or(s.ControllerShutdownTimeout, time.Nanosecond),
 		Server:          manager.Server{Probe: "/api/v1/namespaces/kube-system", Role: "those of system:kube-controller-manager"},
 	}
+}
+
+// coordinated says by which versions the API server is to choose the leader; nil if whoever gets the lease first leads. A
+// dry run leads nothing.
+func coordinated(s *options.CMServer) *leader.Versions {
+	if s.DryRun || !s.Gates.FeatureGate().Enabled(options.CoordinatedLeaderElection) {
+		return nil
+	}
+	var v leader.Versions
+	v.Binary, v.Emulation = s.Gates.Versions()
+	return &v
 }
 
 // webhookOptions says where the webhooks are served; nil if they are not.
@@ -122,5 +134,8 @@ type daemon struct {
 	manager *manager.Manager
 	status  *status.Page
 	dryRun  *kit.DryRun // nil in earnest
-	built   atomic.Bool // all controllers that can be have been built
+	built   atomic.Bool // all controllers that can be have been built, but for those that migrate
+
+	further  *manager.Lease // of the controllers that migrate; nil: none does
+	migrated atomic.Bool    // they have been built
 }

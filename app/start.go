@@ -28,15 +28,18 @@ func NewControllerInitializers(all []kit.Descriptor) map[string]InitFunc {
 	return m
 }
 
-// StartControllers builds and runs the enabled controllers in the order of the list, the one that mints service
-// account tokens first, with a pause between two if one is asked for. It returns when all have been started but those
-// whose kinds the server does not have yet; they run until the manager stops them.
-func StartControllers(ctx context.Context, s *options.CMServer, inits map[string]InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), m *manager.Manager) error {
+// StartControllers builds and runs those of the enabled controllers that have an InitFunc, in the order of the list, the one
+// that mints service account tokens first, with a pause between two if one is asked for. It returns when all have been
+// started but those whose kinds the server does not have yet; they run until what they run under stops them.
+func StartControllers(ctx context.Context, s *options.CMServer, inits map[string]InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), t tenure) error {
 	log := klog.FromContext(ctx)
 	started := 0
 	for _, d := range s.Controllers {
 		init, ok := inits[d.Name]
-		if !ok || !s.IsEnabled(d) {
+		if !ok {
+			continue
+		}
+		if !s.IsEnabled(d) {
 			log.Info("Controller is disabled", "controller", d.Name)
 			continue
 		}
@@ -47,9 +50,9 @@ func StartControllers(ctx context.Context, s *options.CMServer, inits map[string
 			case <-time.After(wait.Jitter(d, controllerStartJitter)):
 			}
 		}
-		start := func() (bool, error) { return startOne(d, init, contextFor, m) }
+		start := func() (bool, error) { return startOne(d, init, contextFor, t) }
 		if len(d.Kinds) > 0 {
-			if err := startWithKinds(log, d, start, m); err != nil {
+			if err := startWithKinds(log, d, start, t); err != nil {
 				return err
 			}
 			continue
@@ -69,7 +72,7 @@ func StartControllers(ctx context.Context, s *options.CMServer, inits map[string
 }
 
 // startOne builds a controller and has the manager run its loops.
-func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), m *manager.Manager) (on bool, err error) {
+func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), t tenure) (on bool, err error) {
 	cc, err := contextFor(d)
 	if err != nil {
 		return false, fmt.Errorf("start controller %s: %w", d.Name, err)
@@ -82,7 +85,7 @@ func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (
 		return false, nil
 	}
 	for _, c := range scope.Controllers() {
-		if err := m.AddController(c); err != nil {
+		if err := t.AddController(c); err != nil {
 			return false, err
 		}
 	}
@@ -90,9 +93,9 @@ func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (
 }
 
 // startWithKinds has a controller started as soon as the server has its kinds.
-func startWithKinds(log klog.Logger, d kit.Descriptor, start func() (bool, error), m *manager.Manager) error {
-	return m.Add(manager.Func(d.Name, func(ctx context.Context) error {
-		return manager.WaitForKinds(ctx, log, m.Discovery(), d, func() error {
+func startWithKinds(log klog.Logger, d kit.Descriptor, start func() (bool, error), t tenure) error {
+	return t.Add(manager.Func(d.Name, func(ctx context.Context) error {
+		return manager.WaitForKinds(ctx, log, t.Discovery(), d, func() error {
 			_, err := start()
 			return err
 		})

@@ -7,6 +7,7 @@ import (
 	"k8s.io/component-base/version"
 
 	"orrery/kit"
+	"orrery/kit/manager"
 	"orrery/kit/status"
 )
 
@@ -36,6 +37,8 @@ func (d *daemon) notRunning() (out []status.NotRunning) {
 			why = "disabled: " + why
 		case !d.built.Load():
 			why = "not started: this process does not lead yet"
+		case d.further != nil && d.options.Migration().Includes(c.Name) && !d.migrated.Load():
+			why = "not started: " + waitsFor(d.further.Leadership())
 		case len(c.Kinds) > 0:
 			var kinds []string
 			for _, k := range c.Kinds {
@@ -48,4 +51,12 @@ func (d *daemon) notRunning() (out []status.NotRunning) {
 		out = append(out, status.NotRunning{Name: c.Name, Summary: c.Summary, Why: why})
 	}
 	return out
+}
+
+// waitsFor says for which lease something waits.
+func waitsFor(l manager.Leadership) string {
+	if l.Leading || l.Holder == "" {
+		return "it waits for the lease " + l.Lease
+	}
+	return "it waits for the lease " + l.Lease + ", which " + l.Holder + " holds"
 }

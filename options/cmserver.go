@@ -53,6 +53,8 @@ type CMServer struct {
 	unbuilt  map[string]string // flag to the controller it belongs to
 	fromFile map[string]int    // flag to the line of ConfigFile that set it
 	notes    []string          // warnings about ConfigFile
+
+	migration *Migration // set by Validate; nil: all controllers run under one lease
 }
 
 // NewCMServer returns the defaults, without controllers.
@@ -176,7 +178,7 @@ func (s *CMServer) Validate(knownControllers, disabledByDefault []string) error 
 			errs = append(errs, fmt.Errorf("controller %q is off by default but not known", name))
 		}
 	}
-	errs = append(errs, s.LeaderMigration.Validate()...)
+	errs = append(errs, s.validateMigration()...)
 	errs = append(errs, s.Gates.Validate()...)
 	errs = append(errs, s.Webhooks.Validate()...)
 	errs = append(errs, s.Operation.Validate()...)
@@ -204,9 +206,7 @@ func (s *CMServer) Warnings() []string {
 	warnings = append(warnings, s.unbuiltWarnings()...)
 	warnings = append(warnings, s.Gates.Warnings()...)
 	warnings = append(warnings, s.Authentication.Warnings()...)
-	if s.LeaderMigration.Enabled {
-		warnings = append(warnings, "--enable-leader-migration=true has no effect: none of the controllers that migrate is left in a controller manager")
-	}
+	warnings = append(warnings, s.migrationWarnings()...)
 	if burst := s.flag("kube-api-burst"); s.QPS <= 0 && s.given(burst) {
 		warnings = append(warnings, fmt.Sprintf("--kube-api-burst=%d has no effect: --kube-api-qps does not limit requests", s.Burst))
 	}

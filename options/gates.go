@@ -183,13 +183,26 @@ func (g *Gates) Warnings() []string {
 			warnings = append(warnings, fmt.Sprintf("--feature-gates: %s is generally available and the gate will be removed", name))
 		}
 	}
-	if values["CoordinatedLeaderElection"] {
-		warnings = append(warnings, "--feature-gates: CoordinatedLeaderElection=true has no effect: the lease is taken by who gets it first")
-	}
 	if minor, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor); err == nil && minor != kubeMinor {
-		warnings = append(warnings, fmt.Sprintf("--emulated-version=1.%d has no effect: gates keep the defaults of 1.%d", minor, kubeMinor))
+		effect := "has no effect"
+		if values[string(CoordinatedLeaderElection)] {
+			effect = "only says when to lead"
+		}
+		warnings = append(warnings, fmt.Sprintf("--emulated-version=1.%d %s: gates keep the defaults of 1.%d", minor, effect, kubeMinor))
 	}
 	return warnings
+}
+
+// CoordinatedLeaderElection leaves it to the API server which process leads.
+const CoordinatedLeaderElection featuregate.Feature = "CoordinatedLeaderElection"
+
+// Versions returns the version that this daemon is equal to and the one that it is told to emulate, as major.minor.patch.
+func (g *Gates) Versions() (binary, emulated string) {
+	minor, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor)
+	if err != nil {
+		minor = kubeMinor
+	}
+	return fmt.Sprintf("1.%d.0", kubeMinor), fmt.Sprintf("1.%d.0", minor)
 }
 
 // on reports whether a gate is on. One that is in no table has been removed from Kubernetes after it became standard.

@@ -57,7 +57,9 @@ func TestGates(t *testing.T) {
 		{args: "--feature-gates=kube:HPAScaleToZero=true,HPAGeneration=true", problems: [][]string{{"before all gates or before none"}}},
 		{args: "--feature-gates==true", problems: [][]string{{`"=true"`}}},
 		{args: "--emulated-version=1.36 --min-compatibility-version=kube=1.35", warnings: [][]string{{"--emulated-version=1.36", "no effect"}}},
-		{args: "--feature-gates=CoordinatedLeaderElection=true", on: "CoordinatedLeaderElection", warnings: [][]string{{"CoordinatedLeaderElection", "no effect"}}},
+		{args: "--feature-gates=CoordinatedLeaderElection=true", on: "CoordinatedLeaderElection"},
+		{args: "--feature-gates=CoordinatedLeaderElection=true --emulated-version=1.36", on: "CoordinatedLeaderElection",
+			warnings: [][]string{{"--emulated-version=1.36", "only says when to lead"}}},
 		{args: "--emulated-version=v1.37.0"},
 		{args: "--emulated-version=1.35 --min-compatibility-version=1.36", problems: [][]string{{"--min-compatibility-version", "1.34 to 1.35"}},
 			warnings: [][]string{{"--emulated-version"}}},
@@ -93,5 +95,14 @@ func TestGateThatIsGoneCountsAsOn(t *testing.T) {
 	gate := NewCMServer().Gates.FeatureGate()
 	if !on(gate, "RemovedLongAgo") || on(gate, "GenericWorkload") {
 		t.Error("want RemovedLongAgo on and GenericWorkload off")
+	}
+}
+
+func TestTheVersionsOfACandidate(t *testing.T) {
+	for args, want := range map[string]string{"": "1.37.0", "--emulated-version=kube=1.35": "1.35.0", "--emulated-version=9.9": "1.37.0"} {
+		binary, emulated := mustParse(t, strings.Fields(args)...).Gates.Versions()
+		if binary != "1.37.0" || emulated != want {
+			t.Errorf("%s: got %s and %s", args, binary, emulated)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (s *CMServer) DisabledReason(d kit.Descriptor) string {
 		case minus:
 			return "--controllers has " + entry
 		default:
-			return ""
+			return s.leftTo(d.Name)
 		}
 	}
 	switch {
@@ -61,6 +61,14 @@ func (s *CMServer) DisabledReason(d kit.Descriptor) string {
 		return "--controllers does not name it"
 	case d.OffByDefault:
 		return "it is off by default"
+	}
+	return s.leftTo(d.Name)
+}
+
+// leftTo says that another component runs a controller; it is empty if this one does.
+func (s *CMServer) leftTo(name string) string {
+	if other := s.migration.elsewhere(name); other != "" {
+		return "--leader-migration-config leaves it to " + other
 	}
 	return ""
 }

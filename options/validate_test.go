@@ -1,8 +1,6 @@
 package options
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -161,25 +159,6 @@ func TestQPS(t *testing.T) {
 	}
 	checkLines(t, strings.Join(mustParse(t, "--kube-api-burst=40").Warnings(), "\n"), [][]string{{"--kube-api-burst=40", "no effect"}})
 	checkLines(t, text(validate(mustParse(t, "--kube-api-qps=NaN"))), [][]string{{"--kube-api-qps", "NaN"}})
-}
-
-func TestLeaderMigrationFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "migration.yaml")
-	write := func(data string) *CMServer {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return mustParse(t, "--enable-leader-migration", "--leader-migration-config="+path)
-	}
-	good := write("apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\nleaderName: x\ncontrollerLeaders:\n- {name: route-controller, component: \"*\"}\n")
-	if err := validate(good); err != nil {
-		t.Error(err)
-	}
-	checkLines(t, strings.Join(good.Warnings(), "\n"), [][]string{{"--enable-leader-migration", "no effect"}})
-	checkLines(t, text(validate(write("apiVersion: controllermanager.config.k8s.io/v1beta1\nkind: Pod\ncontrollerLeaders:\n- name: a\n"))), [][]string{
-		{"apiVersion and kind"}, {"leaderName"}, {"resourceLock"}, {"controllerLeaders[0]"},
-	})
-	checkLines(t, text(validate(write("leaderNam: x\n"))), [][]string{{"leaderNam"}})
 }
 
 func TestEffectiveFlags(t *testing.T) {

@@ -24,6 +24,7 @@ type noLock struct {
 	err error
 }
 
+func (l *noLock) Identity() string                                                { return "me" }
 func (l *noLock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 func (l *noLock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 

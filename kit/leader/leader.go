@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 
 // ErrLost ends the process: everything it still does would be done by two.
 var ErrLost = errors.New("the leader lease was lost; ending at once so that nothing is written twice")
+
+// ErrTermEnded ends the process in order: the API server has chosen another one to lead, which waits for the lease.
+var ErrTermEnded = errors.New("the API server has chosen another leader; the lease was given back to it")
 
 // WatchdogSlack is how long past the lease duration a lease may go without renewal before the process counts as dead.
 const WatchdogSlack = 20 * time.Second
@@ -42,23 +46,35 @@ type Config struct {
 	Watchdog *leaderelection.HealthzAdaptor
 	// Fence opens with the lease. Required.
 	Fence *Fence
+	// Candidate leaves it to the API server who leads; nil means that whoever gets the lease first does.
+	Candidate *Candidate
 }
 
 // Election is one process's part in an election. It runs once.
 type Election struct {
-	fence   *Fence
-	elector *leaderelection.LeaderElector
-	led     func() // what to do while leading; set by Run
-	lost    chan struct{}
-	holder  atomic.Pointer[string] // who was last seen to hold the lease
+	fence     *Fence
+	elector   *leaderelection.LeaderElector
+	identity  string
+	candidate *Candidate // nil: whoever gets the lease first leads
+	led       func()     // what to do while leading; set by Run
+	lost      chan struct{}
+	taken     chan struct{}           // closed when somebody else is seen to hold the lease while this process leads
+	giveUp    func()                  // closes taken, once
+	endTerm   context.CancelCauseFunc // has the work end in order; set by Run
+	holder    atomic.Pointer[string]  // who was last seen to hold the lease
 }
 
 // New checks the timings and prepares an election.
 func New(c Config) (*Election, error) {
-	e := &Election{fence: c.Fence, lost: make(chan struct{})}
+	e := &Election{fence: c.Fence, lost: make(chan struct{}), taken: make(chan struct{}), candidate: c.Candidate, identity: c.Lock.Identity()}
+	e.giveUp = sync.OnceFunc(func() { close(e.taken) })
 	source, _ := c.Lock.(watchable)
+	lock := &standbyLock{
+		Interface: fencedLock{c.Lock, c.Fence}, source: source, retry: c.RetryPeriod, coordinated: c.Candidate != nil,
+		holder: func(who string) { e.holder.Store(&who) }, reigning: e.check,
+	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &standbyLock{Interface: fencedLock{c.Lock, c.Fence}, source: source, retry: c.RetryPeriod, holder: func(who string) { e.holder.Store(&who) }}, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop,
+		Lock: lock, Name: c.Name, WatchDog: c.Watchdog, ReleaseOnCancel: !c.KeepOnStop, Coordinated: lock.coordinated,
 		LeaseDuration: c.LeaseDuration, RenewDeadline: c.RenewDeadline, RetryPeriod: c.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { e.led() },
@@ -76,7 +92,8 @@ func New(c Config) (*Election, error) {
 }
 
 // Run calls f while this process holds the lease and returns when f has, or with ErrLost at once. When ctx ends f has
-// to return by itself: only then is the lease given back.
+// to return by itself: only then is the lease given back. It returns ErrTermEnded where f was told to end because the
+// API server has chosen another leader.
 func (e *Election) Run(ctx context.Context, f func(context.Context) error) error {
 	// The election outlives ctx: the lease is renewed until f has ended.
 	election, release := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), klog.FromContext(ctx)))
@@ -88,51 +105,85 @@ func (e *Election) Run(ctx context.Context, f func(context.Context) error) error
 		}
 	})
 	defer stop()
+	work, endTerm := context.WithCancelCause(ctx)
+	defer endTerm(nil)
 	ended := make(chan error, 1)
-	e.led = func() { ended <- f(ctx) }
+	e.led, e.endTerm = func() { ended <- f(work) }, endTerm
+	resign := e.stand(election)
 	go e.elector.Run(election)
 	select {
 	case err := <-ended:
 		e.fence.Close()
+		resign() // before the lease is free, so that this process is not chosen again
 		release()
 		<-e.lost // the lease has been given back
+		if err == nil && errors.Is(context.Cause(work), ErrTermEnded) {
+			return ErrTermEnded
+		}
 		return err
+	case <-e.taken:
+		return ErrLost
 	case <-e.lost:
 		e.fence.Close()
 		if ctx.Err() != nil {
+			resign()
 			return nil // a standby that was told to stop
 		}
 		return ErrLost
 	}
 }
 
+// check looks at the lease as its holder finds it when it renews it. Somebody else in it is the end of all writing: it
+// was taken away, by someone whose clock goes before this one's or by hand.
+func (e *Election) check(r resourcelock.LeaderElectionRecord) {
+	switch {
+	case r.HolderIdentity != e.identity && (r.HolderIdentity != "" || e.candidate != nil):
+		e.fence.Close()
+		e.giveUp()
+	case e.candidate != nil && r.PreferredHolder != "" && r.PreferredHolder != e.identity:
+		e.endTerm(ErrTermEnded)
+	}
+}
+
 // LockKind is the kind of object that leases are kept in.
 const LockKind = resourcelock.LeasesResourceLock
 
-// NewLock returns the lease of a namespace and name as this process takes it. It is renewed on a connection of its own,
-// with a timeout that leaves room for a second try before the renew deadline, and watched on another one while somebody
-// else holds it. Changes of leadership are published by the recorder.
-func NewLock(config *rest.Config, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
+// NewIdentity makes up the name under which this process takes part in elections: that of the host and a random part,
+// as two processes on one host must not take each other's lease for their own.
+func NewIdentity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("name this process for the leader lease: %w", err)
+		return "", fmt.Errorf("name this process for the leader lease: %w", err)
 	}
-	config = rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	return host + "_" + uuid.NewString(), nil
+}
+
+// NewLock returns the lease of a namespace and name as a process of that identity takes it. It is renewed on a connection
+// of its own, with a timeout that leaves room for a second try before the renew deadline, and watched on another one while
+// somebody else holds it. Changes of leadership are published by the recorder.
+func NewLock(config *rest.Config, identity, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
+	config = rest.AddUserAgent(rest.CopyConfig(config), userAgent)
 	client, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of lease %s/%s: %w", namespace, name, err)
 	}
 	config.Timeout = renewDeadline / 2
-	config.Dial = (&net.Dialer{Timeout: renewDeadline / 2, KeepAlive: 30 * time.Second}).DialContext
-	config.QPS = -1
-	// Two processes on one host must not take each other's lease for their own.
-	id := host + "_" + uuid.NewString()
+	apart(config, renewDeadline/2)
 	lock, err := resourcelock.NewFromKubeconfig(kind, namespace, name,
-		resourcelock.ResourceLockConfig{Identity: id, EventRecorder: recorder}, config, renewDeadline)
+		resourcelock.ResourceLockConfig{Identity: identity, EventRecorder: recorder}, config, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("lease %s/%s: %w", namespace, name, err)
 	}
 	return watchedLock{lock, client.Leases(namespace), name}, nil
+}
+
+// userAgent is added to that of the process in requests about elections.
+const userAgent = "leader-election"
+
+// apart gives a configuration a connection of its own, so that its requests do not wait behind others.
+func apart(config *rest.Config, timeout time.Duration) {
+	config.Dial = (&net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}).DialContext
+	config.QPS = -1
 }
 
 // watchedLock is a lease that can be watched.

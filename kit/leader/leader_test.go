@@ -26,18 +26,33 @@ type candidate struct {
 // The timings of a controller manager.
 const lease, renew, retry = 15 * time.Second, 10 * time.Second, 2 * time.Second
 
+func newIdentity(t *testing.T) string {
+	t.Helper()
+	id, err := NewIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 // campaign starts an election with f.
 func campaign(t *testing.T, api *kittest.API, f func(context.Context) error) *candidate {
 	t.Helper()
+	return campaignAs(t, api, newIdentity(t), nil, f)
+}
+
+// campaignAs starts an election with f, as a candidate among which the API server chooses, or as none.
+func campaignAs(t *testing.T, api *kittest.API, identity string, as *Candidate, f func(context.Context) error) *candidate {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &candidate{fence: NewFence(lease), stop: cancel, ended: make(chan error, 1)}
-	lock, err := NewLock(api.Config("orrery"), LockKind, "kube-system", "kube-controller-manager", renew, record.NewFakeRecorder(100))
+	lock, err := NewLock(api.Config("orrery"), identity, LockKind, "kube-system", "kube-controller-manager", renew, record.NewFakeRecorder(100))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e, err := New(Config{
 		Lock: lock, Name: "kube-controller-manager", LeaseDuration: lease, RenewDeadline: renew, RetryPeriod: retry,
-		Watchdog: leaderelection.NewLeaderHealthzAdaptor(WatchdogSlack), Fence: c.fence,
+		Watchdog: leaderelection.NewLeaderHealthzAdaptor(WatchdogSlack), Fence: c.fence, Candidate: as,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +179,7 @@ func TestTimingsThatCannotWorkAreRefused(t *testing.T) {
 func TestALeaseThatIsKeptStaysWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)
-		lock, err := NewLock(api.Config("orrery"), LockKind, "kube-system", "kube-controller-manager", renew, record.NewFakeRecorder(100))
+		lock, err := NewLock(api.Config("orrery"), newIdentity(t), LockKind, "kube-system", "kube-controller-manager", renew, record.NewFakeRecorder(100))
 		if err != nil {
 			t.Fatal(err)
 		}

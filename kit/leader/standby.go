@@ -24,7 +24,8 @@ type watchable interface {
 // standbyLock is a lock as an election takes it that wants to know at once when it can lead. An election looks at its lock
 // every few seconds; this one answers a look, while another process holds the lease, only once that has ended: the lease
 // was given back, deleted or not renewed for its duration. Meanwhile it watches the lease, so that a standby costs the
-// server no requests, and looks by itself where it may not watch, or the watch is silent.
+// server no requests, and looks by itself where it may not watch, or the watch is silent. Where the API server names the
+// leader it waits until that is this process: a lease that is free or has run out is not there for the taking.
 //
 // One goroutine uses it at a time, as the election does.
 type standbyLock struct {
@@ -32,18 +33,31 @@ type standbyLock struct {
 	source watchable     // nil: it cannot be watched
 	retry  time.Duration // between two looks where there is no watch
 
+	// coordinated says that the API server makes the lease and writes into it who is to hold it.
+	coordinated bool
+	holder      func(string)                            // told who holds the lease whenever it is looked at; may be nil
+	reigning    func(resourcelock.LeaderElectionRecord) // told what the lease is like when its holder looks at it; may be nil
+
 	leading  bool
-	acquired metav1.Time  // set while leading
-	holder   func(string) // told who holds the lease whenever it is looked at; may be nil
-	seen     []byte       // the record that was seen last
-	since    time.Time    // when it was first seen
+	acquired metav1.Time // set while leading
+	seen     []byte      // the record that was seen last
+	since    time.Time   // when it was first seen
+	vacant   time.Time   // since when nobody has been named to hold it; zero while somebody is
+	said     bool        // that nobody is
 }
+
+// vacancy is how long the API server may name nobody until that is worth a line in the log.
+const vacancy = 15 * time.Second
 
 // Get implements resourcelock.Interface. A lease that has run out is shown as one that nobody holds, as it was this lock
 // that saw it run out. Where ctx ends first it is shown as it was seen last, which is no error of a standby that stops.
 func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if l.leading {
-		return l.Interface.Get(ctx)
+		record, raw, err := l.Interface.Get(ctx)
+		if err == nil && l.reigning != nil {
+			l.reigning(*record)
+		}
+		return record, raw, err
 	}
 	var changes watch.Interface
 	defer func() {
@@ -53,11 +67,15 @@ func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 	}()
 	for {
 		record, raw, err := l.Interface.Get(ctx)
+		if l.coordinated && apierrors.IsNotFound(err) {
+			record, raw, err = &resourcelock.LeaderElectionRecord{}, nil, nil // it is not for this process to make it
+		}
 		if err != nil {
 			return nil, nil, err
 		}
 		l.observe(raw, time.Now())
 		l.tell(*record)
+		l.sayVacancy(ctx, *record, time.Now())
 		if l.free(*record) {
 			return record, raw, nil
 		}
@@ -104,7 +122,25 @@ func (l *standbyLock) Update(ctx context.Context, r resourcelock.LeaderElectionR
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if l.coordinated { // it is the holder already, and only takes office
+			r.LeaderTransitions, r.Strategy = record.LeaderTransitions, record.Strategy
+			continue
+		}
 		r.LeaderTransitions = record.LeaderTransitions + 1
+	}
+}
+
+// sayVacancy says once that no leader has been named for a while, which this process waits for.
+func (l *standbyLock) sayVacancy(ctx context.Context, r resourcelock.LeaderElectionRecord, now time.Time) {
+	switch {
+	case !l.coordinated || r.HolderIdentity != "":
+		l.vacant = time.Time{}
+	case l.vacant.IsZero():
+		l.vacant = now
+	case !l.said && now.Sub(l.vacant) >= vacancy:
+		l.said = true
+		klog.FromContext(ctx).Info("The API server names no leader; does it run with --feature-gates=CoordinatedLeaderElection=true?",
+			"lock", l.Describe(), "since", l.vacant.Format(time.RFC3339))
 	}
 }
 
@@ -130,18 +166,23 @@ func (l *standbyLock) observe(raw []byte, now time.Time) {
 	}
 }
 
-// free reports whether nobody else holds the lease.
+// free reports whether this process may take the lease: nobody else holds it or, where the API server names the leader,
+// it has named this one and not thought better of it.
 func (l *standbyLock) free(r resourcelock.LeaderElectionRecord) bool {
+	if l.coordinated {
+		return r.HolderIdentity == l.Identity() && r.PreferredHolder == ""
+	}
 	return r.HolderIdentity == "" || r.HolderIdentity == l.Identity()
 }
 
-// expired reports whether its holder has not renewed the lease for its duration.
+// expired reports whether its holder has not renewed the lease for its duration. Where the API server names the leader that
+// is its business.
 func (l *standbyLock) expired(r resourcelock.LeaderElectionRecord, now time.Time) bool {
-	return !now.Before(l.since.Add(duration(r)))
+	return !l.coordinated && !now.Before(l.expiry(r))
 }
 
-func duration(r resourcelock.LeaderElectionRecord) time.Duration {
-	return time.Duration(r.LeaseDurationSeconds) * time.Second
+func (l *standbyLock) expiry(r resourcelock.LeaderElectionRecord) time.Time {
+	return l.since.Add(time.Duration(r.LeaseDurationSeconds) * time.Second)
 }
 
 // follow watches the lease; nil where that does not work.
@@ -167,7 +208,10 @@ func (l *standbyLock) await(ctx context.Context, record *resourcelock.LeaderElec
 		if changes != nil {
 			pause, events = 3*l.retry, changes.ResultChan()
 		}
-		look := time.NewTimer(max(0, min(pause, time.Until(l.since.Add(duration(*record))))))
+		if !l.coordinated {
+			pause = max(0, min(pause, time.Until(l.expiry(*record))))
+		}
+		look := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			look.Stop()

@@ -1,11 +1,13 @@
 package manager
 
-// Leadership says who runs what needs the lease.
+// Leadership says who runs what needs a lease.
 type Leadership struct {
 	Election bool   `json:"election"`         // without one, every process runs all
 	Leading  bool   `json:"leading"`          // this process does
 	Lease    string `json:"lease,omitempty"`  // namespace/name
 	Holder   string `json:"holder,omitempty"` // who was last seen to hold it
+	// Further are the leases of NewLease.
+	Further []Leadership `json:"further,omitempty"`
 }
 
 // Leadership returns who runs what needs the lease, as far as this process knows.
@@ -15,5 +17,10 @@ func (m *Manager) Leadership() Leadership {
 	}
 	l := Leadership{Election: true, Lease: m.o.Election.Namespace + "/" + m.o.Election.ID}
 	l.Holder, l.Leading = m.election.Holder()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, further := range m.leases {
+		l.Further = append(l.Further, further.Leadership())
+	}
 	return l
 }

@@ -39,8 +39,10 @@ type Manager struct {
 	client, leadingClient *client.Client
 	events, leadingEvents *publisher
 
-	fence    *leader.Fence
-	election *leader.Election // nil: all runs at once
+	fence     *leader.Fence
+	name      string            // of this process in elections
+	candidate *leader.Candidate // nil: whoever gets the lease first leads
+	election  *leader.Election  // nil: all runs at once
 
 	life    context.Context // of what New starts; ends with Start or Close
 	end     context.CancelFunc
@@ -56,7 +58,8 @@ type Manager struct {
 	mu          sync.Mutex // guards the fields below
 	controllers []kit.Controller
 	descriptors []kit.Descriptor
-	late        []string // what needed the lease and did not stop in time
+	leases      []*Lease // further ones
+	late        []string // what needed a lease and did not stop in time
 }
 
 // publisher publishes events until it is ended.
@@ -174,27 +177,52 @@ func (m *Manager) identity(config *rest.Config, o client.Options) (*client.Clien
 }
 
 // campaign prepares the election.
-func (m *Manager) campaign() error {
-	e := m.o.Election
+func (m *Manager) campaign() (err error) {
+	e := &m.o.Election
 	if !e.Enabled {
 		return nil
 	}
-	lock, err := leader.NewLock(m.config, e.Kind, e.Namespace, e.ID, e.RenewDeadline, m.events.Recorder(m.o.Scheme, m.o.Name))
-	if err != nil {
+	if m.name, err = leader.NewIdentity(); err != nil {
 		return err
+	}
+	if v := e.Coordinated; v != nil {
+		if m.candidate, err = leader.NewCandidate(m.config, m.name, e.Namespace, e.ID, *v); err != nil {
+			return err
+		}
+		m.o.Checks.Add(health.Component, health.Func("leaseCandidate", m.checkCandidate))
+	}
+	var dog health.Check
+	if m.election, dog, err = m.newElection(e.ID, m.fence, m.candidate); err == nil {
+		m.o.Checks.Add(health.Process, dog)
+	}
+	return err
+}
+
+// newElection prepares an election for a lease of that name, which opens the fence. The check fails when the process
+// should have ended with the lease, and has not.
+func (m *Manager) newElection(id string, fence *leader.Fence, candidate *leader.Candidate) (*leader.Election, health.Check, error) {
+	e := m.o.Election
+	lock, err := leader.NewLock(m.config, m.name, e.Kind, e.Namespace, id, e.RenewDeadline, m.events.Recorder(m.o.Scheme, m.o.Name))
+	if err != nil {
+		return nil, nil, err
 	}
 	if e.Optional {
 		lock = leader.Optional(lock, m.o.Log)
 	}
 	dog := leaderelection.NewLeaderHealthzAdaptor(leader.WatchdogSlack)
-	m.election, err = leader.New(leader.Config{
-		Lock: lock, Name: e.ID, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
-		KeepOnStop: e.KeepOnStop, Watchdog: dog, Fence: m.fence,
+	election, err := leader.New(leader.Config{
+		Lock: lock, Name: id, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline, RetryPeriod: e.RetryPeriod,
+		KeepOnStop: e.KeepOnStop, Watchdog: dog, Fence: fence, Candidate: candidate,
 	})
-	if err == nil {
-		m.o.Checks.Add(health.Process, dog)
+	return election, dog, err
+}
+
+// checkCandidate fails while the API server does not know that this process wants to lead.
+func (m *Manager) checkCandidate(*http.Request) error {
+	if !m.candidate.Published() {
+		return errors.New("the API server has not taken the lease candidate yet")
 	}
-	return err
+	return nil
 }
 
 // listenForWebhooks makes the webhook server. The process is not ready before it answers.

@@ -98,6 +98,9 @@ type Election struct {
 	Optional bool
 	// KeepOnStop leaves the lease as it is on a stop, so that the next leader waits until it has run out.
 	KeepOnStop bool
+	// Coordinated leaves it to the API server who leads, which needs its feature gate CoordinatedLeaderElection; nil means
+	// that whoever gets the lease first does.
+	Coordinated *leader.Versions
 	// Kind is the kind of lock; empty means leases, which is the only one there is.
 	Kind string
 }

@@ -104,16 +104,22 @@ func (m *Manager) lead(ctx context.Context) error {
 	m.o.Log.Info("Stopping the controllers", "timeout", m.o.ShutdownTimeout)
 	limit, cancel := context.WithDeadline(context.WithoutCancel(ctx), m.stopBy())
 	defer cancel()
-	if late := m.leading.stop(limit); len(late) > 0 {
-		m.o.Log.Info("Some controllers have not stopped in time; nothing they do is written any more", "controllers", late)
-		m.mu.Lock()
-		m.late = late
-		m.mu.Unlock()
-	}
+	m.noteLate(m.leading.stop(limit))
 	// Events first, which would only be refused; then whatever still runs must not write once the lease is free.
 	m.leadingEvents.end()
 	m.fence.Close()
 	return nil
+}
+
+// noteLate keeps in mind what needed a lease and did not stop in time.
+func (m *Manager) noteLate(late []string) {
+	if len(late) == 0 {
+		return
+	}
+	m.o.Log.Info("Some controllers have not stopped in time; nothing they do is written any more", "controllers", late)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.late = append(m.late, late...)
 }
 
 // lateControllers returns what needed the lease and had not stopped in time.

@@ -12,6 +12,7 @@ import (
 
 	"orrery/kit"
 	"orrery/kit/cache"
+	"orrery/kit/manager"
 )
 
 // What the templates are given: everything is text, so that they decide nothing.
@@ -139,11 +140,27 @@ func role(o Overview) (pill, string) {
 	case !l.Election:
 		return pill{"good", "Running"}, "no election: every process runs all"
 	case l.Leading:
-		return pill{"good", "Leading"}, "holds " + l.Lease + " as " + l.Holder
+		return pill{"good", "Leading"}, "holds " + l.Lease + " as " + l.Holder + further(l.Further)
 	case l.Holder == "":
 		return pill{"idle", "Standby"}, "has not seen yet who holds " + l.Lease
 	}
 	return pill{"idle", "Standby"}, l.Holder + " leads with " + l.Lease
+}
+
+// further says who holds the further leases of a process that leads.
+func further(leases []manager.Leadership) string {
+	var b strings.Builder
+	for _, l := range leases {
+		switch {
+		case l.Leading:
+			b.WriteString("; holds " + l.Lease)
+		case l.Holder == "":
+			b.WriteString("; waits for " + l.Lease)
+		default:
+			b.WriteString("; waits for " + l.Lease + ", which " + l.Holder + " holds")
+		}
+	}
+	return b.String()
 }
 
 func (p *Page) tiles(o Overview, objects int, bytes int64) []tile {

@@ -1,0 +1,174 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	cmconfigv1alpha1 "k8s.io/controller-manager/config/v1alpha1"
+	"sigs.k8s.io/yaml"
+)
+
+// LeaderMigration has some controllers run under another lease, which several kinds of controller managers take part in:
+// so a controller moves from one kind to another and is never run by two.
+type LeaderMigration struct {
+	// Enabled asks for it. Without a leader election it means nothing.
+	Enabled bool
+	// ConfigFile says which controllers move where; empty means upstream's list.
+	ConfigFile string
+}
+
+// Migration says which controllers run where.
+type Migration struct {
+	// LeaseName is the name of the lease that those run under which move.
+	LeaseName string
+	// components are those that may run a controller, by its name.
+	components map[string]string
+	leaders    []cmconfigv1alpha1.ControllerLeaderConfiguration
+}
+
+const (
+	// component is what this daemon is in a LeaderMigrationConfiguration.
+	component = "kube-controller-manager"
+	// anyComponent stands for all of them.
+	anyComponent = "*"
+	// migrationLock is the only kind of lock there is.
+	migrationLock = "leases"
+	// tokenController has to run before the migration begins, and stays under the first lease whatever a file says.
+	tokenController = "serviceaccount-token-controller"
+)
+
+// AddFlags registers the flags of the section "Leader-migration".
+func (o *LeaderMigration) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.Enabled, "enable-leader-migration", o.Enabled,
+		"Run the controllers that --leader-migration-config names under a lease of their own, taken after the first, so that they move between kinds "+
+			"of controller managers and never run in two.")
+	fs.StringVar(&o.ConfigFile, "leader-migration-config", o.ConfigFile,
+		"File with a LeaderMigrationConfiguration of controllermanager.config.k8s.io/v1. Empty: the controllers of a cloud provider, "+
+			"of which none is left here, under the lease cloud-provider-extraction-migration.")
+}
+
+// defaultMigration is upstream's list.
+func defaultMigration() *Migration {
+	c := cmconfigv1alpha1.LeaderMigrationConfiguration{LeaderName: "cloud-provider-extraction-migration"}
+	for _, name := range []string{"route-controller", "service-controller", "cloud-node-lifecycle-controller"} {
+		c.ControllerLeaders = append(c.ControllerLeaders, cmconfigv1alpha1.ControllerLeaderConfiguration{Name: name, Component: anyComponent})
+	}
+	return newMigration(c)
+}
+
+func newMigration(c cmconfigv1alpha1.LeaderMigrationConfiguration) *Migration {
+	m := &Migration{LeaseName: c.LeaderName, leaders: c.ControllerLeaders, components: map[string]string{}}
+	for _, l := range c.ControllerLeaders {
+		m.components[l.Name] = l.Component // of several the last counts
+	}
+	return m
+}
+
+// Includes reports whether a controller runs under the migration's lease. A nil Migration includes none.
+func (m *Migration) Includes(name string) bool {
+	if m == nil || name == tokenController {
+		return false
+	}
+	c := m.components[name]
+	return c == component || c == anyComponent
+}
+
+// elsewhere returns the component that a controller is left to; empty if it may run here.
+func (m *Migration) elsewhere(name string) string {
+	if m == nil || name == tokenController || m.Includes(name) {
+		return ""
+	}
+	return m.components[name]
+}
+
+// read returns what the flags ask for, or nil if that is no migration, and every problem of the file.
+func (o *LeaderMigration) read() (*Migration, []error) {
+	switch {
+	case !o.Enabled:
+		return nil, nil
+	case o.ConfigFile == "":
+		return defaultMigration(), nil
+	}
+	data, err := os.ReadFile(o.ConfigFile)
+	if err != nil {
+		return nil, []error{fmt.Errorf("--leader-migration-config must be a readable file: %w", err)}
+	}
+	var c cmconfigv1alpha1.LeaderMigrationConfiguration
+	if err := yaml.UnmarshalStrict(data, &c); err != nil {
+		return nil, []error{fmt.Errorf("--leader-migration-config %s must be a LeaderMigrationConfiguration: %w", o.ConfigFile, err)}
+	}
+	errs := checkMigration(c)
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("--leader-migration-config %s: %w", o.ConfigFile, err)
+	}
+	return newMigration(c), errs
+}
+
+// checkMigration returns what is wrong with the content of a file. Its three versions have the same fields, but that v1 has
+// no resourceLock any more.
+func checkMigration(c cmconfigv1alpha1.LeaderMigrationConfiguration) (errs []error) {
+	const group, kind = "controllermanager.config.k8s.io", "LeaderMigrationConfiguration"
+	gvk := c.GroupVersionKind()
+	if gvk.Group != group || gvk.Kind != kind || !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version) {
+		errs = append(errs, fmt.Errorf("apiVersion and kind must be %s/v1 and %s, got %q and %q", group, kind, c.APIVersion, c.Kind))
+	}
+	switch {
+	case c.LeaderName == "":
+		errs = append(errs, errors.New("leaderName must not be empty"))
+	case len(validation.IsDNS1123Subdomain(c.LeaderName)) > 0:
+		errs = append(errs, fmt.Errorf("leaderName must be the name of an object, got %q: %s", c.LeaderName, validation.IsDNS1123Subdomain(c.LeaderName)[0]))
+	}
+	if lock := c.ResourceLock; lock != migrationLock && (lock != "" || gvk.Version != "v1") {
+		errs = append(errs, fmt.Errorf("resourceLock must be %s, got %q", migrationLock, lock))
+	}
+	for i, l := range c.ControllerLeaders {
+		if l.Name == "" || l.Component == "" {
+			errs = append(errs, fmt.Errorf("controllerLeaders[%d] must have a name and a component, got %q and %q", i, l.Name, l.Component))
+		}
+	}
+	return errs
+}
+
+// Migration returns which controllers run under another lease; nil if none does. Validate reads it.
+func (s *CMServer) Migration() *Migration { return s.migration }
+
+// validateMigration reads which controllers move, and reports every problem.
+func (s *CMServer) validateMigration() []error {
+	m, errs := s.LeaderMigration.read()
+	if m != nil && m.LeaseName == s.LeaderElection.ResourceName {
+		errs = append(errs, fmt.Errorf("--leader-migration-config: leaderName must not be that of --leader-elect-resource-name, got %q", m.LeaseName))
+	}
+	s.migration = nil
+	if len(errs) == 0 && s.LeaderElection.LeaderElect {
+		s.migration = m
+	}
+	return errs
+}
+
+// migrationWarnings names what of the migration has no effect.
+func (s *CMServer) migrationWarnings() (warnings []string) {
+	if s.LeaderMigration.Enabled && !s.LeaderElection.LeaderElect {
+		warnings = append(warnings, "--enable-leader-migration=true has no effect: --leader-elect is false")
+	}
+	if s.LeaderMigration.ConfigFile != "" && !s.LeaderMigration.Enabled {
+		warnings = append(warnings, "--leader-migration-config="+s.LeaderMigration.ConfigFile+" has no effect: --enable-leader-migration is false")
+	}
+	m, _ := s.LeaderMigration.read()
+	if m == nil {
+		return warnings
+	}
+	names := s.controllerNames(s.KnownControllers())
+	for _, l := range m.leaders {
+		switch found, ok := names[l.Name]; {
+		case l.Name == tokenController:
+			warnings = append(warnings, "--leader-migration-config: "+l.Name+" stays under the first lease, as the others need it")
+		case ok && found.canonical != l.Name:
+			warnings = append(warnings, fmt.Sprintf("--leader-migration-config: %s does not move: %q is another name for it, which does not count here", found.canonical, l.Name))
+		}
+	}
+	return warnings
+}
