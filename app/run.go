@@ -14,7 +14,6 @@ import (
 	"orrery/controllers"
 	"orrery/kit"
 	"orrery/kit/client"
-	"orrery/kit/leader"
 	"orrery/kit/manager"
 	"orrery/kit/status"
 	"orrery/kit/webhook"
@@ -95,17 +94,6 @@ func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Map
 		ShutdownTimeout: cmp.Or(s.ControllerShutdownTimeout, time.Nanosecond),
 		Server:          manager.Server{Probe: "/api/v1/namespaces/kube-system", Role: "those of system:kube-controller-manager"},
 	}
-}
-
-// coordinated says by which versions the API server is to choose the leader; nil if whoever gets the lease first leads. A
-// dry run leads nothing.
-func coordinated(s *options.CMServer) *leader.Versions {
-	if s.DryRun || !s.Gates.FeatureGate().Enabled(options.CoordinatedLeaderElection) {
-		return nil
-	}
-	var v leader.Versions
-	v.Binary, v.Emulation = s.Gates.Versions()
-	return &v
 }
 
 // webhookOptions says where the webhooks are served; nil if they are not.

@@ -196,13 +196,13 @@ func (g *Gates) Warnings() []string {
 // CoordinatedLeaderElection leaves it to the API server which process leads.
 const CoordinatedLeaderElection featuregate.Feature = "CoordinatedLeaderElection"
 
-// Versions returns the version that this daemon is equal to and the one that it is told to emulate, as major.minor.patch.
-func (g *Gates) Versions() (binary, emulated string) {
+// Emulated returns the version that this daemon is told to emulate, as major.minor.
+func (g *Gates) Emulated() string {
 	minor, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor)
 	if err != nil {
 		minor = kubeMinor
 	}
-	return fmt.Sprintf("1.%d.0", kubeMinor), fmt.Sprintf("1.%d.0", minor)
+	return fmt.Sprintf("1.%d", minor)
 }
 
 // on reports whether a gate is on. One that is in no table has been removed from Kubernetes after it became standard.

@@ -98,11 +98,10 @@ func TestGateThatIsGoneCountsAsOn(t *testing.T) {
 	}
 }
 
-func TestTheVersionsOfACandidate(t *testing.T) {
-	for args, want := range map[string]string{"": "1.37.0", "--emulated-version=kube=1.35": "1.35.0", "--emulated-version=9.9": "1.37.0"} {
-		binary, emulated := mustParse(t, strings.Fields(args)...).Gates.Versions()
-		if binary != "1.37.0" || emulated != want {
-			t.Errorf("%s: got %s and %s", args, binary, emulated)
+func TestTheEmulatedVersion(t *testing.T) {
+	for args, want := range map[string]string{"": "1.37", "--emulated-version=kube=1.35": "1.35", "--emulated-version=9.9": "1.37"} {
+		if got := mustParse(t, strings.Fields(args)...).Gates.Emulated(); got != want {
+			t.Errorf("%s: got %s, want %s", args, got, want)
 		}
 	}
 }
