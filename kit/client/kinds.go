@@ -90,7 +90,8 @@ type kinds struct {
 	scheme *runtime.Scheme
 	codecs runtime.NegotiatedSerializer // of structured objects
 	mapper meta.RESTMapper
-	types  sync.Map // reflect.Type to schema.GroupVersionKind; saves the scheme's locks on every call
+	buffers
+	types sync.Map // reflect.Type to schema.GroupVersionKind; saves the scheme's locks on every call
 
 	mu        sync.RWMutex // guards resources and clients
 	resources map[resourceID]*resource

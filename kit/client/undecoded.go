@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,14 +31,18 @@ func (k *kinds) leanClient(r *resource, m wire.Message) (rest.Interface, error) 
 	}
 	config := k.configFor(restID{r.gvk.GroupVersion(), r.form})
 	config.RateLimiter = r.rest.GetRateLimiter() // shared: the limit is that of the process
-	config.NegotiatedSerializer = leanNegotiation{config.NegotiatedSerializer, leanDecoding{
-		kind: kind, object: inEnvelope(m), list: inEnvelope(wire.Message{In: map[int]wire.Message{listItems: m}}),
-	}}
+	config.NegotiatedSerializer = leanNegotiation{config.NegotiatedSerializer, newLeanDecoding(kind, m, &k.buffers)}
 	lean, err := rest.RESTClientForConfigAndClient(config, k.http)
 	if err != nil {
 		return nil, fmt.Errorf("make client for %s: %w", r.gvk.GroupVersion(), err)
 	}
 	return lean, nil
+}
+
+func newLeanDecoding(kind string, m wire.Message, b *buffers) leanDecoding {
+	return leanDecoding{
+		kind: kind, object: inEnvelope(m), list: inEnvelope(wire.Message{In: map[int]wire.Message{listItems: m}}), buffers: b,
+	}
 }
 
 func inEnvelope(m wire.Message) *wire.Cut {
@@ -57,6 +62,11 @@ func (n leanNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 	for i, info := range inner {
 		if info.MediaType == runtime.ContentTypeProtobuf {
 			info.Serializer = leanSerializer{info.Serializer, n.leanDecoding}
+			if stream := info.StreamSerializer; stream != nil {
+				info.StreamSerializer = &runtime.StreamSerializerInfo{
+					EncodesAsText: stream.EncodesAsText, Serializer: eventDecoder{stream.Serializer}, Framer: chunkedFramer{stream.Framer, n.buffers},
+				}
+			}
 		}
 		out[i] = info
 	}
@@ -67,6 +77,21 @@ func (n leanNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 type leanDecoding struct {
 	kind         string
 	object, list *wire.Cut // of the enveloped object, and of the enveloped list
+	*buffers
+}
+
+// buffers are those that nothing uses at the moment. The zero value is ready.
+type buffers struct {
+	cuts   sync.Pool // of *[]byte, for what is decoded in part
+	chunks sync.Pool // of *chunk, for what is read ahead
+}
+
+// take returns a buffer of a pool, or a new one.
+func take[T any](pool *sync.Pool) *T {
+	if b, ok := pool.Get().(*T); ok {
+		return b
+	}
+	return new(T)
 }
 
 type leanSerializer struct {
@@ -76,29 +101,33 @@ type leanSerializer struct {
 
 // Decode implements runtime.Decoder.
 func (s leanSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	return s.Serializer.Decode(s.apply(data), defaults, into)
+	cut := s.cutFor(data)
+	if cut == nil {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	// What is decoded keeps nothing of the buffer.
+	buf := take[[]byte](&s.cuts)
+	defer func() {
+		if cap(*buf) <= chunkSize { // a list may be very large
+			s.cuts.Put(buf)
+		}
+	}()
+	var ok bool
+	*buf, ok = cut.Append(append((*buf)[:0], protobufEnvelope...), data[len(protobufEnvelope):])
+	if !ok {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	return s.Serializer.Decode(*buf, defaults, into)
 }
 
-// apply returns an enveloped object without what is to be left out. Others than those of the kind, as errors are, stay
-// whole.
-func (d leanDecoding) apply(data []byte) []byte {
+// cutFor returns what is left out of an enveloped object; nil if nothing is: others than those of the kind, as errors
+// are, stay whole.
+func (d leanDecoding) cutFor(data []byte) *wire.Cut {
 	envelope, ok := bytes.CutPrefix(data, protobufEnvelope)
 	if !ok {
-		return data
+		return nil
 	}
-	cut := d.cutFor(wire.Field(wire.Field(envelope, unknownType), typeKind))
-	if cut == nil {
-		return data
-	}
-	out, ok := cut.Append(append(make([]byte, 0, len(data)), protobufEnvelope...), envelope)
-	if !ok {
-		return data
-	}
-	return out
-}
-
-func (d leanDecoding) cutFor(kind []byte) *wire.Cut {
-	rest, ok := bytes.CutPrefix(kind, []byte(d.kind))
+	rest, ok := bytes.CutPrefix(wire.Field(wire.Field(envelope, unknownType), typeKind), []byte(d.kind))
 	switch {
 	case !ok:
 	case len(rest) == 0:

@@ -25,9 +25,7 @@ var withoutManagedFields = wire.Message{In: map[int]wire.Message{1: {Drop: []int
 func codecsOf(t *testing.T, gvk schema.GroupVersionKind, m wire.Message) (runtime.Encoder, runtime.Decoder, runtime.Decoder) {
 	t.Helper()
 	codecs := serializer.NewCodecFactory(scheme.Scheme).WithoutConversion()
-	lean := leanNegotiation{codecs, leanDecoding{
-		kind: gvk.Kind, object: inEnvelope(m), list: inEnvelope(wire.Message{In: map[int]wire.Message{listItems: m}}),
-	}}
+	lean := leanNegotiation{codecs, newLeanDecoding(gvk.Kind, m, &buffers{})}
 	decoder := func(n runtime.NegotiatedSerializer) (runtime.Encoder, runtime.Decoder) {
 		info, ok := runtime.SerializerInfoForMediaType(n.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 		if !ok {
