@@ -29,8 +29,9 @@ func (r *reconciler) follow(v *view) {
 			v.noteSuccess(j)
 		case !active:
 			r.warn(v, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
-			if ours {
+			if ours && j.DeletionTimestamp == nil {
 				// A process that was killed started it and did not get to record it. It counts as any other that runs.
+				// One that is going was taken off the list as it was deleted, to make room, and stays off.
 				v.status.Active = append(v.status.Active, refTo(j))
 			}
 		}

@@ -137,6 +137,37 @@ func TestAReplacementWaitsForTheDeletion(t *testing.T) {
 	})
 }
 
+// TestAReplacedJobThatIsSlowToGoIsNotActive has a Job that a finalizer keeps after its deletion.
+func TestAReplacedJobThatIsSlowToGoIsNotActive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newCronJob("c", "*/10 * * * *", policy(batchv1.ReplaceConcurrent)))
+		api.Run(t, Descriptor())
+		first := time.Now().Add(10 * time.Minute)
+		api.Pass(10*time.Minute + time.Second)
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: jobName("c", first)}}
+		if !api.Get(t, j) {
+			t.Fatal("no job")
+		}
+		j.Finalizers = []string{"example.com/slow"}
+		api.Update(t, j)
+		second := first.Add(10 * time.Minute)
+		api.Pass(15 * time.Minute)
+		if s := read(t, api, "c").Status; len(s.Active) != 1 || s.Active[0].Name != jobName("c", second) {
+			t.Errorf("active %v, want the second job alone", s.Active)
+		}
+		api.Pass(10 * time.Minute)
+		n := 0
+		for _, e := range told(api, 0) {
+			if e == "Normal SuccessfulDelete: Deleted job "+jobName("c", first) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("the first job was deleted %d times: %q", n, told(api, 0))
+		}
+	})
+}
+
 func TestNothingStartsWhileSuspendedOrGoingOrOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		going := newCronJob("going", "* * * * *", func(cj *batchv1.CronJob) {
