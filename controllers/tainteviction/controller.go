@@ -30,7 +30,7 @@ func Descriptor() kit.Descriptor {
 		Init:         initialize,
 		RBAC: []rbacv1.PolicyRule{
 			{APIGroups: core, Resources: []string{"pods"}, Verbs: []string{"list", "watch", "delete"}},
-			{APIGroups: core, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}},
+			{APIGroups: core, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: core, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
 			{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch", "update"}},
 		},
@@ -40,7 +40,7 @@ func Descriptor() kit.Descriptor {
 func initialize(cc kit.ControllerContext) (bool, error) {
 	r := &reconciler{
 		pods: kit.Store(cc, index.PodsByNode()), nodes: kit.Store[corev1.Node](cc),
-		client: cc.Client, recorder: cc.Recorder, metrics: newMetrics(), pending: newPendingSet(),
+		client: cc.Client, live: cc.Live, recorder: cc.Recorder, metrics: newMetrics(), pending: newPendingSet(),
 		compare: cc.Gates != nil && cc.Gates.Enabled(featuregate.Feature("TaintTolerationComparisonOperators")),
 		wake:    kit.NewTrigger[kit.Key](),
 	}
@@ -76,7 +76,8 @@ func noExecuteChanged(old, new *corev1.Node) bool {
 	return !slices.EqualFunc(noExecute(old), noExecute(new), func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
 
-// concerned picks the pods that a change may make due, or no longer due.
+// concerned picks the pods that a change may make due, or no longer due, and notes those that have come to their node
+// with it.
 func (r *reconciler) concerned(old, new *corev1.Pod) []kit.Key {
 	pod := new
 	if pod == nil {
@@ -90,7 +91,11 @@ func (r *reconciler) concerned(old, new *corev1.Pod) []kit.Key {
 	case len(r.taintsOf(new)) == 0:
 		return nil
 	}
-	if old != nil && new != nil && old.UID == new.UID && old.Spec.NodeName == new.Spec.NodeName && sameTolerations(old, new) {
+	switch {
+	case new == nil:
+	case old == nil || old.UID != new.UID || old.Spec.NodeName != new.Spec.NodeName:
+		r.arrived.Store(key, new.UID)
+	case sameTolerations(old, new):
 		return nil
 	}
 	return []kit.Key{key}

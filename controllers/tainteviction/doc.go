@@ -7,5 +7,5 @@
 // saw the pod under a taint; it is called off when the taints go, the pod goes, or it comes to tolerate them for ever.
 //
 // The rule it must never break: a pod is deleted by its UID and only while its node, as last seen, has a taint that the
-// pod does not tolerate any longer.
+// pod does not tolerate any longer. A pod that has only just come to the node goes at once only if the server says so too.
 package tainteviction

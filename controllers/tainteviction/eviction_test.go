@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,4 +227,71 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestANewPodIsNotEvictedForATaintThatIsGone is the report of a scheduler that knew that a taint was gone, and bound a
+// pod to the node, before this controller did (kubernetes/kubernetes#119862).
+func TestANewPodIsNotEvictedForATaintThatIsGone(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		again bool // the taint comes back, before its going was seen
+		gone  bool // the node goes
+	}{{name: "for good"}, {name: "for a second", again: true}, {name: "with its node", gone: true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := node("n", taint("a"))
+				api := kittest.New(t, n)
+				api.Run(t, Descriptor())
+				api.Settle()
+				api.DelayWatch(corev1.SchemeGroupVersion.WithKind("Node"), 5*time.Second)
+				if tc.gone {
+					api.Remove(t, n)
+				} else {
+					retaint(t, api, "n")
+				}
+				api.Create(t, pod("p", "n"))
+				api.Pass(time.Second)
+				if gone(t, api, "p") {
+					t.Error("evicted for a taint that the node no longer has")
+				}
+				if tc.again {
+					retaint(t, api, "n", taint("a"))
+				}
+				api.Pass(time.Minute)
+				if gone(t, api, "p") != tc.again {
+					t.Errorf("gone = %t, want %t", !tc.again, tc.again)
+				}
+				if got := events(api); (len(got) > 0) != tc.again {
+					t.Errorf("events = %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestTheNodeIsAskedForOnceForANewPodOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, node("n"), pod("old", "n"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		var gets atomic.Int32
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "get" && gets.Add(1) <= 3 {
+				return kittest.Refuse(500, "not now")
+			}
+			return nil
+		})
+		retaint(t, api, "n", taint("a"))
+		api.Settle()
+		if !gone(t, api, "old") || gets.Load() != 0 {
+			t.Errorf("gone = %t after %d requests for the node", gone(t, api, "old"), gets.Load())
+		}
+		api.Create(t, pod("new", "n"))
+		api.Create(t, pod("tolerant", "n", tolerates("a")))
+		api.Create(t, pod("patient", "n", tolerates("a", 5)))
+		api.Pass(time.Minute)
+		if !gone(t, api, "new") || !gone(t, api, "patient") || gone(t, api, "tolerant") || gets.Load() != 4 {
+			t.Errorf("gone = %t, %t, %t after %d requests for the node", gone(t, api, "new"), gone(t, api, "patient"), gone(t, api, "tolerant"), gets.Load())
+		}
+	})
 }

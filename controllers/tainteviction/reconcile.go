@@ -3,6 +3,7 @@ package tainteviction
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,13 +17,18 @@ import (
 	"orrery/kit/client"
 )
 
+// recheck is how often the server is asked for a node that is seen with a taint it does not have.
+const recheck = 5 * time.Second
+
 type reconciler struct {
 	pods     cache.Store[*corev1.Pod]
 	nodes    cache.Store[*corev1.Node]
 	client   *client.Client
+	live     *client.Client
 	recorder record.EventRecorder
 	metrics  metrics
 	pending  *pendingSet
+	arrived  sync.Map // key to UID of the pods that were found on a tainted node as they came there
 	compare  bool
 	wake     *kit.Trigger[kit.Key]
 }
@@ -39,8 +45,12 @@ func (r *reconciler) reconcileNode(_ context.Context, key kit.Key) (kit.Result, 
 func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
 	pod, ok := r.pods.Get(key)
 	if !ok || pod.Spec.NodeName == "" {
+		r.arrived.Delete(key)
 		r.callOff(ctx, key)
 		return kit.Done, nil
+	}
+	if stays, err := r.cameAfterTheTaint(ctx, key, pod); stays || err != nil {
+		return kit.After(recheck), err
 	}
 	due, waits := r.pending.get(key, pod.UID)
 	if _, nodeKnown := r.nodes.Get(kit.Key{Name: pod.Spec.NodeName}); nodeKnown || !waits {
@@ -57,6 +67,27 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	}
 	r.pending.drop(key)
 	return kit.Done, nil
+}
+
+// cameAfterTheTaint reports whether a pod that is new on its node would be evicted at once for taints that the server
+// has meanwhile taken off: the scheduler may know of that first. The node's own change comes later, so the answer is
+// asked for again until then.
+func (r *reconciler) cameAfterTheTaint(ctx context.Context, key kit.Key, pod *corev1.Pod) (bool, error) {
+	uid, ok := r.arrived.Load(key)
+	if !ok || uid != pod.UID {
+		return false, nil
+	}
+	if stay, leaves := tolerated(pod, r.taintsOf(pod), r.compare); leaves && stay == 0 {
+		node, err := client.Get[corev1.Node](ctx, r.live, kit.Key{Name: pod.Spec.NodeName})
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("read the node of pod %s: %w", key, err)
+		}
+		if stay, leaves := tolerated(pod, noExecute(node), r.compare); err != nil || !leaves || stay > 0 {
+			return true, nil
+		}
+	}
+	r.arrived.Delete(key)
+	return false, nil
 }
 
 // dueAt returns when a pod has to go, and notes it. A time once noted stands while the pod has to go some time; if it
