@@ -395,6 +395,7 @@ func TestWhichChangesMatter(t *testing.T) {
 		"being deleted":   {deleted(0), true},
 		"labelled":        {func(p *corev1.Pod) { p.Labels = nil }, true},
 		"owned":           {func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "u", Controller: new(true)}} }, true},
+		"marked, running": {has(corev1.DisruptionTarget, corev1.ConditionTrue), false},
 		"another":         {func(p *corev1.Pod) { p.UID = "other" }, true},
 	} {
 		changed := base()
@@ -402,6 +403,14 @@ func TestWhichChangesMatter(t *testing.T) {
 		if got := matters(base(), changed); got != c.want {
 			t.Errorf("%s: matters %t, want %t", name, got, c.want)
 		}
+	}
+	failed := podWith("p", ended(1, 0), func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }).DeepCopy
+	marked := failed()
+	has(corev1.DisruptionTarget, corev1.ConditionTrue)(marked)
+	timed := marked.DeepCopy()
+	timed.Status.Conditions[len(timed.Status.Conditions)-1].LastProbeTime = metav1.NewTime(now)
+	if !matters(failed(), marked) || matters(marked, timed) {
+		t.Error("a failed pod matters when it is marked, and only then")
 	}
 	job := func(opts ...jobOption) *batchv1.Job { return newJob("j", opts...) }
 	gone := job(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} })

@@ -79,19 +79,24 @@ func completes(v *view, active int) bool {
 
 // failJob returns why the pod failure policy ends the Job; of several pods, the one that ended first decides.
 func failJob(v *view) (message string) {
-	if v.job.Spec.PodFailurePolicy == nil {
+	if !canFailJob(v.job.Spec.PodFailurePolicy) {
 		return ""
 	}
 	var first time.Time
-	for _, m := range v.members {
-		if m.fate != failure {
-			continue
-		}
-		if j := judge(v.job.Spec.PodFailurePolicy, m.pod); j.message != "" {
-			if at := finishTime(m.pod); message == "" || at.Before(first) {
+	look := func(pod *corev1.Pod) {
+		if j := judge(v.job.Spec.PodFailurePolicy, pod); j.message != "" {
+			if at := finishTime(pod); message == "" || at.Before(first) {
 				message, first = j.message, at
 			}
 		}
+	}
+	for _, m := range v.members {
+		if m.fate == failure {
+			look(m.pod)
+		}
+	}
+	for _, pod := range v.counted {
+		look(pod)
 	}
 	return message
 }

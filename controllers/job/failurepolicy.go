@@ -30,6 +30,13 @@ func known(action batchv1.PodFailurePolicyAction) bool {
 	return false
 }
 
+// canFailJob reports whether a policy has a rule that ends the Job.
+func canFailJob(policy *batchv1.PodFailurePolicy) bool {
+	return policy != nil && slices.ContainsFunc(policy.Rules, func(r batchv1.PodFailurePolicyRule) bool {
+		return r.Action == batchv1.PodFailurePolicyActionFailJob
+	})
+}
+
 // judge finds the first rule that applies to a failed pod.
 func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	if policy == nil {

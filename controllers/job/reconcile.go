@@ -82,6 +82,7 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	}
 	rec := r.memory.recall(job)
 	v := survey(job, pods, time.Now())
+	v.counted = r.countedFailures(job)
 	e := endingOf(v)
 	p := planOf(v, e, r.history(rec, v))
 	if wait := pace(v, e, p, rec); wait > 0 {
@@ -97,6 +98,20 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 		err = errors.Join(fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling), err)
 	}
 	return actionOf(p, e), kit.Sooner(res, nextLook(v, e, p)), err
+}
+
+// countedFailures returns the failed pods that a Job has done with, if its policy may yet end it for one of them: what
+// says why a pod failed can come after the failure.
+func (r *reconciler) countedFailures(job *batchv1.Job) (out []*corev1.Pod) {
+	if !canFailJob(job.Spec.PodFailurePolicy) {
+		return nil
+	}
+	for _, pod := range r.pods.By(r.byController, string(job.UID)) {
+		if pod.Status.Phase == corev1.PodFailed && !tracked(pod) {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // history returns the failures of a Job, those that this look has found included.

@@ -124,6 +124,26 @@ func TestThePolicyFailsTheJob(t *testing.T) {
 	})
 }
 
+// TestAMarkThatComesAfterTheFailureFailsTheJob has one that comes when the pod has been counted.
+func TestAMarkThatComesAfterTheFailureFailsTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionFailJob, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{
+			{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
+		}}
+		api := start(t, newJob("j", of(2, 2), policy(rule)))
+		p := activePods(t, api)[0]
+		changePod(t, api, p, exits(1))
+		api.Pass(time.Minute)
+		expect(t, api, "j", "active 2 ready 0 terminating 0 succeeded 0 failed 1")
+		changePod(t, api, p, has(corev1.DisruptionTarget, corev1.ConditionTrue))
+		api.Pass(time.Minute)
+		message := "Pod default/" + p.Name + " has condition DisruptionTarget matching FailJob rule at index 0"
+		if c := isTrue(get(t, api, "j"), batchv1.JobFailed); c == nil || c.Message != message {
+			t.Errorf("condition %+v", c)
+		}
+	})
+}
+
 func TestAnIgnoredFailureIsTriedAgainForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, newJob("j", limit(0), policy(on(batchv1.PodFailurePolicyActionIgnore, 7))))

@@ -2,6 +2,7 @@ package job
 
 import (
 	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,14 @@ func statusOnly(old, job *batchv1.Job) bool { return !urgent(old, job) }
 
 // matters reports whether a change of a pod can change what its Job has to do or say.
 func matters(old, pod *corev1.Pod) bool {
-	return podctl.Matters(old, pod) || restarts(old) != restarts(pod)
+	return podctl.Matters(old, pod) || restarts(old) != restarts(pod) || pod.Status.Phase == corev1.PodFailed && !sameMarks(old, pod)
+}
+
+// sameMarks reports whether a pod failure policy sees no difference between the conditions of two pods.
+func sameMarks(a, b *corev1.Pod) bool {
+	return slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.PodCondition) bool {
+		return x.Type == y.Type && x.Status == y.Status
+	})
 }
 
 // wantingOrphan returns the keys of all Jobs that may adopt a pod which has just become an orphan that they match.

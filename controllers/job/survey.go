@@ -50,6 +50,8 @@ type view struct {
 	succeeded, failed  int
 	newSucceeded       []*corev1.Pod // not in the status yet
 	newFailed          []*corev1.Pod
+	// counted are failed pods that the Job has done with, where one that is marked later may still end it.
+	counted []*corev1.Pod
 
 	// Of Indexed Jobs.
 	completed indexes.Set
