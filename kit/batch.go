@@ -50,21 +50,39 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 // errUncalled marks a call that was left out because the context had ended or the controller is stopping.
 var errUncalled = errors.New("not called: the controller is stopping")
 
-// SlowStart calls f n times in batches of 1, 2, 4 and so on, each batch at once, and stops after the first batch with
-// a failure, so that a refusal that concerns all calls (a quota, say) is met once and not n times. It returns how many
-// calls succeeded and the first error.
+// slowStartLimit bounds the calls of a SlowStart that are under way at once. The server takes a hundred requests at a time
+// on one connection. For more, the client opens another connection, which costs more than to wait for the first to end.
+const slowStartLimit = 64
+
+// SlowStart calls f n times in batches of 1, 2, 4 and so on, each batch at once as far as that makes sense, and stops
+// after the first batch with a failure, so that a refusal that concerns all calls (a quota, say) is met once and not n
+// times. It returns how many calls succeeded and the first error.
 func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) error) (done int, err error) {
+	var workers, batch sync.WaitGroup
+	calls := make(chan slowCall)
+	defer workers.Wait()
+	defer close(calls)
+	hired := 0
 	for size := 1; done < n && err == nil; size *= 2 {
 		size = min(size, n-done)
+		// The same goroutines work on all batches: the stack of each grows only once.
+		for ; hired < min(size, slowStartLimit); hired++ {
+			workers.Go(func() {
+				for c := range calls {
+					if !stopping(ctx) {
+						*c.err = Guard(func() error { return f(ctx, c.index) })
+					}
+					batch.Done()
+				}
+			})
+		}
 		errs := make([]error, size)
+		batch.Add(size)
 		for i := range errs {
 			errs[i] = errUncalled
+			calls <- slowCall{done + i, &errs[i]}
 		}
-		base := done
-		_ = Batch(ctx, size, size, func(ctx context.Context, i int) error {
-			errs[i] = Guard(func() error { return f(ctx, base+i) })
-			return nil
-		})
+		batch.Wait()
 		for _, e := range errs {
 			switch {
 			case e == nil:
@@ -75,4 +93,10 @@ func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) er
 		}
 	}
 	return done, err
+}
+
+// slowCall is a call of a SlowStart, and where its error goes.
+type slowCall struct {
+	index int
+	err   *error
 }

@@ -127,3 +127,29 @@ func TestSlowStartStopsWithTheController(t *testing.T) {
 		t.Errorf("%d done, error %v", done, err)
 	}
 }
+
+func TestSlowStartKeepsToWhatTheServerTakesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running, most := 0, 0
+		start := time.Now()
+		done, err := kit.SlowStart(t.Context(), 200, func(context.Context, int) error {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return nil
+		})
+		if done != 200 || err != nil || most != 64 {
+			t.Errorf("%d done, error %v, %d at once; want 200 done, 64 at once", done, err, most)
+		}
+		// 1, 2, 4, 8, 16, 32, 64, and 73 in two turns.
+		if took := time.Since(start); took != 9*time.Second {
+			t.Errorf("took %s, want 9s", took)
+		}
+	})
+}
