@@ -92,6 +92,7 @@ type ControllerContext struct {
 	needs  *needs
 	panics *panics
 	kind   schema.GroupVersionKind // that a source was given, while it is attached
+	own    schema.GroupVersionKind // of the objects that the controller's keys name; empty where that is not known
 }
 
 // Scope collects what the Init functions of one process build. The daemon runs and shows what is in it.

@@ -101,9 +101,10 @@ func (b *Builder[K]) Complete() error {
 		queue: newQueue(cmp.Or(b.queue, name), l), lanes: l, running: map[K]time.Time{},
 		log: b.cc.Log.WithValues("controller", name), history: newHistory[K](),
 	}
-	if c.kind, err = b.keyKind(); err != nil {
+	if b.cc.own, err = b.keyKind(); err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)
 	}
+	c.kind = b.cc.own.Kind
 	c.writes = newOwnWrites(b.cc.Cache, c.queue.Add)
 	b.cc.Metrics.start(b.cc.Name, name, b.workers)
 	for _, s := range b.sources {
@@ -147,14 +148,13 @@ func (b *Builder[K]) check() (name string, err error) {
 }
 
 // keyKind returns the kind of the objects whose keys are reconciled, where a source says so.
-func (b *Builder[K]) keyKind() (string, error) {
+func (b *Builder[K]) keyKind() (none schema.GroupVersionKind, err error) {
 	for _, s := range b.sources {
 		if s.own != nil {
-			gvk, err := s.own(b.cc)
-			return gvk.Kind, err
+			return s.own(b.cc)
 		}
 	}
-	return "", nil
+	return none, nil
 }
 
 // nameAfterKind names a context without a name after the kind of the builder's own objects.

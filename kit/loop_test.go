@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -323,40 +322,6 @@ func TestNothingIsReconciledBeforeTheCachesAreFilled(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if n := len(seen.keys()); n != 1 {
 			t.Errorf("%d reconciles, want 1", n)
-		}
-	})
-}
-
-func TestOwnersAreFoundBeforeAndAfterAChange(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		owned := func(name, kind, apiVersion, owner string) *corev1.Pod {
-			yes := true
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{
-				{Kind: kind, APIVersion: apiVersion, Name: owner, UID: "u", Controller: &yes}}}}
-		}
-		pod := owned("p", "ReplicaSet", "apps/v1", "one")
-		api := kittest.New(t, pod, owned("q", "ReplicaSet", "example.com/v1", "other"), owned("m", "Node", "v1", "n"))
-		var sets, nodes calls[kit.Key]
-		loop(t, api, func(_ context.Context, key kit.Key) (kit.Result, error) {
-			sets.add(key)
-			return kit.Done, nil
-		}, kit.Owns[corev1.Pod, appsv1.ReplicaSet]())
-		loop(t, api, func(_ context.Context, key kit.Key) (kit.Result, error) {
-			nodes.add(key)
-			return kit.Done, nil
-		}, kit.Owns[corev1.Pod, corev1.Node]())
-		api.Settle()
-		pod.OwnerReferences[0].Name = "two"
-		api.Update(t, pod)
-		api.Settle()
-		api.Remove(t, pod)
-		api.Settle()
-		want := []kit.Key{{Namespace: "default", Name: "one"}, {Namespace: "default", Name: "two"}, {Namespace: "default", Name: "one"}, {Namespace: "default", Name: "two"}}
-		if got := sets.keys(); !slices.Equal(got, want) {
-			t.Errorf("replica sets %v, want %v", got, want)
-		}
-		if got := nodes.keys(); !slices.Equal(got, []kit.Key{{Name: "n"}}) {
-			t.Errorf("nodes %v: an owner without a namespace has none", got)
 		}
 	})
 }

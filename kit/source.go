@@ -101,7 +101,9 @@ func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
 	return s
 }
 
-// Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change.
+// Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change. Where the owners
+// are the controller's own kind, which it watches with For, the key of one that the cache does not hold is left out: For
+// yields it when the owner comes, and did when it went.
 func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[P]) Source[Key] {
 	return watch[T](false, func(cc ControllerContext) (func(old, new P, add func(Key)), error) {
 		owner, err := ownerOf(cc, O(new(Owner)))
@@ -125,6 +127,7 @@ func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[
 type ownerKind struct {
 	schema.GroupKind
 	namespaced bool
+	cached     *cache.Informer // of the controller's own kind; nil: it is not known which owners there are
 }
 
 func ownerOf(cc ControllerContext, example client.Object) (ownerKind, error) {
@@ -132,17 +135,26 @@ func ownerOf(cc ControllerContext, example client.Object) (ownerKind, error) {
 	if err != nil {
 		return ownerKind{}, err
 	}
+	owner, err := findOwner(cc, gvk)
+	if err == nil && gvk == cc.own {
+		owner.cached, err = cc.Cache.Informer(gvk, cache.Structured)
+	}
+	return owner, err
+}
+
+func findOwner(cc ControllerContext, gvk schema.GroupVersionKind) (ownerKind, error) {
 	m, err := cc.Client.Mapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if i := cc.Cache.Existing(gvk, cache.Structured); err != nil && i != nil && i.Missing() {
-		return ownerKind{gvk.GroupKind(), true}, nil // as all built-in owners that may be missing are
+		return ownerKind{GroupKind: gvk.GroupKind(), namespaced: true}, nil // as all built-in owners that may be missing are
 	}
 	if err != nil {
 		return ownerKind{}, err
 	}
-	return ownerKind{gvk.GroupKind(), m.Scope.Name() == meta.RESTScopeNameNamespace}, nil
+	return ownerKind{GroupKind: gvk.GroupKind(), namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// ownerKey returns the key of an object's controlling owner if that is of the kind wanted, in any version.
+// ownerKey returns the key of an object's controlling owner if that is of the kind wanted, in any version, and is there
+// as far as that is known.
 func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 	if obj == nil {
 		return Key{}, false
@@ -154,10 +166,15 @@ func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != owner.Group {
 		return Key{}, false
 	}
-	if !owner.namespaced {
-		return Key{Name: ref.Name}, true
+	key := Key{Name: ref.Name}
+	if owner.namespaced {
+		key.Namespace = obj.GetNamespace()
 	}
-	return Key{Namespace: obj.GetNamespace(), Name: ref.Name}, true
+	if owner.cached != nil {
+		_, there := owner.cached.Get(key)
+		return key, there
+	}
+	return key, true
 }
 
 // Watches yields, for each changed object of a kind, the keys that the function finds for it, before and after the
