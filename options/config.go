@@ -115,6 +115,9 @@ func (s *CMServer) applyLeaves(r *configReader) {
 // applyFlagless sets what has no flag. It returns false for a value that nothing follows, unless it is zero or what is
 // so anyway.
 func (s *CMServer) applyFlagless(l configLeaf) bool {
+	if field, ok := strings.CutPrefix(l.path, "Generic.LeaderMigration."); ok {
+		return s.LeaderMigration.setInline(field, l)
+	}
 	switch l.path {
 	case "APIVersion", "Kind":
 	case "Generic.ClientConnection.AcceptContentTypes":

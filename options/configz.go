@@ -29,6 +29,7 @@ func (s *CMServer) Configz() any {
 	}
 	c.Generic.Controllers = s.canonicalSelection()
 	c.Generic.ClientConnection.AcceptContentTypes = s.AcceptContentTypes
+	c.Generic.LeaderMigration = s.migration.configuration()
 	c.GarbageCollectorController.GCIgnoredResources = uncollected()
 	return c
 }

@@ -37,7 +37,7 @@ const (
 func (g *Gates) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&g.EmulatedVersion, "emulated-version", g.EmulatedVersion,
 		fmt.Sprintf("Version whose capabilities to emulate, as in 1.%d or kube=1.%d; from 1.%d to 1.%d, which is the default. "+
-			"Controllers behave alike in all of them.", kubeMinor, kubeMinor, oldestMinor, kubeMinor))
+			"Controllers behave alike in all of them; with the gate CoordinatedLeaderElection the process with the oldest leads.", kubeMinor, kubeMinor, oldestMinor, kubeMinor))
 	fs.StringSliceVar(&g.MinCompatibilityVersion, "min-compatibility-version", g.MinCompatibilityVersion,
 		fmt.Sprintf("Oldest version of other control plane components to get along with, as in 1.%d or kube=1.%d; from 1.%d to --emulated-version.",
 			kubeMinor-1, kubeMinor-1, oldestMinor))

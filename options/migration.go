@@ -17,8 +17,10 @@ import (
 type LeaderMigration struct {
 	// Enabled asks for it. Without a leader election it means nothing.
 	Enabled bool
-	// ConfigFile says which controllers move where; empty means upstream's list.
+	// ConfigFile says which controllers move where; empty means what the configuration file says, or upstream's list.
 	ConfigFile string
+
+	inline cmconfigv1alpha1.LeaderMigrationConfiguration // of the configuration file
 }
 
 // Migration says which controllers run where.
@@ -34,7 +36,9 @@ const (
 	// component is what this daemon is in a LeaderMigrationConfiguration.
 	component = "kube-controller-manager"
 	// anyComponent stands for all of them.
-	anyComponent = "*"
+	anyComponent   = "*"
+	migrationGroup = "controllermanager.config.k8s.io"
+	migrationKind  = "LeaderMigrationConfiguration"
 	// migrationLock is the only kind of lock there is.
 	migrationLock = "leases"
 	// tokenController has to run before the migration begins, and stays under the first lease whatever a file says.
@@ -90,8 +94,10 @@ func (o *LeaderMigration) read() (*Migration, []error) {
 	switch {
 	case !o.Enabled:
 		return nil, nil
-	case o.ConfigFile == "":
+	case o.ConfigFile == "" && o.inline.LeaderName == "" && len(o.inline.ControllerLeaders) == 0:
 		return defaultMigration(), nil
+	case o.ConfigFile == "":
+		return checkedMigration("--config: Generic.LeaderMigration", o.inline)
 	}
 	data, err := os.ReadFile(o.ConfigFile)
 	if err != nil {
@@ -101,20 +107,51 @@ func (o *LeaderMigration) read() (*Migration, []error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return nil, []error{fmt.Errorf("--leader-migration-config %s must be a LeaderMigrationConfiguration: %w", o.ConfigFile, err)}
 	}
+	return checkedMigration("--leader-migration-config "+o.ConfigFile, c)
+}
+
+func checkedMigration(source string, c cmconfigv1alpha1.LeaderMigrationConfiguration) (*Migration, []error) {
 	errs := checkMigration(c)
 	for i, err := range errs {
-		errs[i] = fmt.Errorf("--leader-migration-config %s: %w", o.ConfigFile, err)
+		errs[i] = fmt.Errorf("%s: %w", source, err)
 	}
 	return newMigration(c), errs
+}
+
+// setInline takes a field of the configuration file. It reports false for one that it does not know.
+func (o *LeaderMigration) setInline(field string, l configLeaf) bool {
+	o.inline.APIVersion, o.inline.Kind = migrationGroup+"/v1", migrationKind
+	switch field {
+	case "LeaderName":
+		o.inline.LeaderName = l.values[0]
+	case "ResourceLock":
+		o.inline.ResourceLock = l.values[0]
+	case "ControllerLeaders":
+		for _, item := range l.items {
+			o.inline.ControllerLeaders = append(o.inline.ControllerLeaders,
+				cmconfigv1alpha1.ControllerLeaderConfiguration{Name: item["Name"], Component: item["Component"]})
+		}
+	case "APIVersion", "Kind":
+	default:
+		return false
+	}
+	return true
+}
+
+// configuration returns the migration as the configuration file would have it.
+func (m *Migration) configuration() (c cmconfigv1alpha1.LeaderMigrationConfiguration) {
+	if m != nil {
+		c.LeaderName, c.ResourceLock, c.ControllerLeaders = m.LeaseName, migrationLock, m.leaders
+	}
+	return c
 }
 
 // checkMigration returns what is wrong with the content of a file. Its three versions have the same fields, but that v1 has
 // no resourceLock any more.
 func checkMigration(c cmconfigv1alpha1.LeaderMigrationConfiguration) (errs []error) {
-	const group, kind = "controllermanager.config.k8s.io", "LeaderMigrationConfiguration"
 	gvk := c.GroupVersionKind()
-	if gvk.Group != group || gvk.Kind != kind || !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version) {
-		errs = append(errs, fmt.Errorf("apiVersion and kind must be %s/v1 and %s, got %q and %q", group, kind, c.APIVersion, c.Kind))
+	if gvk.Group != migrationGroup || gvk.Kind != migrationKind || !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version) {
+		errs = append(errs, fmt.Errorf("apiVersion and kind must be %s/v1 and %s, got %q and %q", migrationGroup, migrationKind, c.APIVersion, c.Kind))
 	}
 	switch {
 	case c.LeaderName == "":

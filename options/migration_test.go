@@ -108,3 +108,27 @@ func TestWhatIsWrongWithAMigration(t *testing.T) {
 		}
 	}
 }
+
+// TestAMigrationIsPartOfTheConfiguration: what /configz shows can be given to --config.
+func TestAMigrationIsPartOfTheConfiguration(t *testing.T) {
+	first := withMigration(t, "v1", "leaderName: x\ncontrollerLeaders:\n- {name: job-controller, component: \"*\"}\n- {name: a, component: b}\n")
+	if err := validate(first); err != nil {
+		t.Fatal(err)
+	}
+	rendered := asJSON(t, first.Configz())
+	second, err := withConfig(t, rendered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate(second); err != nil || len(second.notes) > 0 {
+		t.Fatal(err, second.notes)
+	}
+	if m := second.Migration(); m == nil || m.LeaseName != "x" || !m.Includes("job-controller") || m.elsewhere("a") != "b" {
+		t.Errorf("got %+v of %s", m, rendered)
+	}
+	broken, err := withConfig(t, strings.Replace(rendered, `"leaderName":"x"`, `"leaderName":""`, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLines(t, text(validate(broken)), [][]string{{"--config: Generic.LeaderMigration", "leaderName must not be empty"}})
+}

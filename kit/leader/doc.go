@@ -4,4 +4,7 @@
 // has returned, and gives it back then. A Fence stands in front of all writes of the work: it is open for a lease
 // duration after each successful renewal, and shut otherwise, also in a process that was paused and does not know yet
 // that another leads.
+//
+// With a Candidate it is the API server that chooses who leads: the process waits until it is named in the lease, and ends
+// its work in order when another one is preferred.
 package leader

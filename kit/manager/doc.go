@@ -17,6 +17,8 @@
 //	election       until this process holds the lease
 //	with lease     all others, each when what it reads of the cache is known to be as new as the lease
 //
+// NewLease makes a further lease, which is a part of the last stage, with parts of its own.
+//
 // When its context ends, or with the first error of anything that runs, the stages end in the opposite order, within the
 // shutdown timeout, and the lease is given back between the last two: when what it protects has stopped, or may not
 // write any more. Start returns the first error, and names what did not stop. A process that loses its lease ends at once.
