@@ -23,6 +23,8 @@ const (
 	candidateRenewal = 5 * time.Minute
 	// candidateRetry is the time between two tries. A candidate that does not answer within 5 s is passed over.
 	candidateRetry = time.Second
+	// candidateWait is the same where the API server does not know candidates.
+	candidateWait = 5 * time.Second
 	// candidateCall limits one request.
 	candidateCall = 5 * time.Second
 	// longGone is how old a candidate claims to be that does not stand any more: older than any that counts.
@@ -90,9 +92,13 @@ func (c *Candidate) run(ctx context.Context) {
 			said = time.Now()
 			c.explain(log, err)
 		}
+		pause := candidateRetry
+		if apierrors.IsNotFound(err) {
+			pause = candidateWait
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(candidateRetry):
+		case <-time.After(pause):
 		}
 	}
 	if c.Published() {

@@ -288,7 +288,7 @@ func TestAServerWithoutCandidatesNamesNobody(t *testing.T) {
 			t.Errorf("published %t, leads %t, writes %q", a.entry.Published(), a.fence.Open(time.Now()), api.Writes())
 		}
 		api.Unreact()
-		api.Pass(2 * candidateRetry)
+		api.Pass(candidateWait + time.Second)
 		if !a.entry.Published() {
 			t.Error("not published once the server takes it")
 		}

@@ -154,3 +154,24 @@ func TestCoordinatedElectionBesideUpstream(t *testing.T) {
 		})
 	}
 }
+
+// TestCoordinatedElectionWithoutACoordinator: the daemon waits, and says for what.
+func TestCoordinatedElectionWithoutACoordinator(t *testing.T) {
+	own(t, "needs an API server without a feature gate")
+	t.Parallel()
+	e := start(t, cluster.Options{NoKwok: true})
+	p := e.manage(t, cluster.Orrery, standing()...)
+	eventually(t, "the log says what is missing", func() error {
+		if !strings.Contains(logOf(t, p), "The API server takes no lease candidates") {
+			return errors.New("it does not yet")
+		}
+		return nil
+	})
+	if got := e.holder(t); got != "" {
+		t.Errorf("%q holds the lease", got)
+	}
+	code, body, err := visit(p, e.admin(t)).try(t, "/readyz/leaseCandidate")
+	if err != nil || code == 200 || !strings.Contains(body, "has not taken the lease candidate") {
+		t.Errorf("/readyz/leaseCandidate: %d %s: %v", code, body, err)
+	}
+}
