@@ -72,6 +72,18 @@ func (e *env) works(t *testing.T, set, who string) {
 	})
 }
 
+// tidy removes what kube-controller-manager leaves behind, and the API server would wait for: for the answer of a candidate that
+// is gone, and for the end of its lease.
+func (e *env) tidy(t *testing.T, candidate string) {
+	t.Helper()
+	err := errors.Join(
+		e.Client().CoordinationV1beta1().LeaseCandidates("kube-system").Delete(t.Context(), candidate, metav1.DeleteOptions{}),
+		e.Client().CoordinationV1().Leases("kube-system").Delete(t.Context(), "kube-controller-manager", metav1.DeleteOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCoordinatedElection has two daemons and then a third one, which the API server prefers.
 func TestCoordinatedElection(t *testing.T) {
 	own(t, "needs feature gates of kube-apiserver")
@@ -129,6 +141,7 @@ func TestCoordinatedElection(t *testing.T) {
 // TestCoordinatedElectionBesideUpstream lets kube-controller-manager and the daemon end each other's terms.
 func TestCoordinatedElectionBesideUpstream(t *testing.T) {
 	own(t, "needs feature gates of kube-apiserver")
+	t.Parallel()
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}} {
 		t.Run(fmt.Sprintf("%s to %s", order[0], order[1]), func(t *testing.T) {
 			t.Parallel()
@@ -145,10 +158,8 @@ func TestCoordinatedElectionBesideUpstream(t *testing.T) {
 			if code := exited(t, p, patience); code != 1 {
 				t.Errorf("%s ended with %d at the end of its term", p.Name(), code)
 			}
-			if order[0] == cluster.Upstream { // it leaves its candidate behind, whose answer the API server would wait for
-				if err := e.Client().CoordinationV1beta1().LeaseCandidates("kube-system").Delete(t.Context(), first, metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+			if order[0] == cluster.Upstream {
+				e.tidy(t, first)
 			}
 			e.works(t, "second", second)
 		})
