@@ -137,6 +137,24 @@ func TestActiveJobsThatNoLongerExistDoNotBlock(t *testing.T) {
 	})
 }
 
+// TestEntriesThatNameNoJobDoNotBlock has a list of active Jobs that somebody has written by hand.
+func TestEntriesThatNameNoJobDoNotBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cj := newCronJob("c", "* * * * *", policy(batchv1.ForbidConcurrent))
+		cj.Status.Active = []corev1.ObjectReference{{Name: "nowhere"}, {Namespace: "default", UID: "u"}}
+		api := kittest.New(t, cj)
+		api.Run(t, Descriptor())
+		api.Settle()
+		if got := told(api, 0); !slices.Equal(got, []string{"Normal MissingJob: Active job went missing: nowhere", "Normal MissingJob: Active job went missing: "}) {
+			t.Errorf("events %q", got)
+		}
+		api.Pass(time.Minute + time.Second)
+		if got := read(t, api, "c").Status.Active; len(got) != 1 || len(jobs(t, api)) != 1 {
+			t.Errorf("active %v, jobs %v", got, jobs(t, api))
+		}
+	})
+}
+
 // kubernetes/kubernetes#136920
 func TestAJobOfSomeoneElseHasTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

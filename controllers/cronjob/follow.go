@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/kit"
@@ -68,7 +69,7 @@ func (r *reconciler) dropMissing(ctx context.Context, v *view) error {
 		if slices.ContainsFunc(v.jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID }) {
 			continue
 		}
-		j, err := r.api.liveJob(ctx, kit.Key{Namespace: ref.Namespace, Name: ref.Name})
+		j, err := r.namedIn(ctx, ref)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			errs = append(errs, fmt.Errorf("read active job %s: %w", ref.Name, err))
@@ -81,6 +82,14 @@ func (r *reconciler) dropMissing(ctx context.Context, v *view) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// namedIn reads the Job of an entry of the list. An entry that is not whole, as the server lets anybody write, names none.
+func (r *reconciler) namedIn(ctx context.Context, ref corev1.ObjectReference) (*batchv1.Job, error) {
+	if ref.Namespace == "" || ref.Name == "" {
+		return nil, apierrors.NewNotFound(batchv1.Resource("jobs"), ref.Name)
+	}
+	return r.api.liveJob(ctx, kit.Key{Namespace: ref.Namespace, Name: ref.Name})
 }
 
 // named reports whether an active Job has the name of that slot's.
