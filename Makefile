@@ -16,7 +16,7 @@ BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool of a module of its own. This prints the path of its program.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build image realnode test-realnode run test test-versions unit scenarios scenarios-against conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover clean localcluster faults
+.PHONY: help build image realnode test-realnode run test test-versions unit scenarios scenarios-against conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover profile clean localcluster faults
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,13 @@ bench: build localcluster ## measure against kube-controller-manager, in pairs o
 bench-failover: build localcluster ## measure how long after the end of a leader another one writes, ten times each
 	$(BIN)/localcluster build
 	cd test/scenarios && ORRERY_ROUNDS=10 ORRERY_BIN=$(CURDIR)/$(BIN)/orrery go test -count=1 -parallel 1 -timeout 30m -v -run 'TestFailOver|TestRenewals|TestWarmStandby' .
+
+profile: build localcluster ## renew the profile that the compiler optimizes orrery by
+	$(BIN)/localcluster build
+	rm -rf $(BIN)/profiles && mkdir -p $(BIN)/profiles
+	cd test/bench && go run . -orrery=$(CURDIR)/$(BIN)/orrery -managers=orrery -profiles=$(CURDIR)/$(BIN)/profiles -sizes 20x50 -jobs 10x100
+	go tool pprof -proto -output=cmd/orrery/default.pgo $(BIN)/profiles/orrery-*.pprof
+	go run ./hack/profile cmd/orrery/default.pgo
 
 DURATION ?= 10m
 SEED     ?= $(shell date +%s)
