@@ -127,6 +127,28 @@ func TestWhoIsNamedAndReplacedDoesNotBegin(t *testing.T) {
 	})
 }
 
+// TestWhoIsNamedTriesAgainAtOnce: the API server has written into the lease between the look at it and taking it.
+func TestWhoIsNamedTriesAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		a := stand(t, api, untilTold)
+		api.Pass(time.Second)
+		refused := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "update" && r.Resource.Resource == "leases" && refused == 0 {
+				refused++
+				return kittest.Refuse(409, "the object has been modified")
+			}
+			return nil
+		})
+		coordinate(t, api, name(a))
+		api.Pass(50 * time.Millisecond)
+		if refused != 1 || !a.fence.Open(time.Now()) {
+			t.Errorf("%d refused, leads: %t", refused, a.fence.Open(time.Now()))
+		}
+	})
+}
+
 func TestACandidateAnswersAndStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)

@@ -93,7 +93,7 @@ func TestCoordinatedElection(t *testing.T) {
 	e.expect(termEnded)
 	a, nameA := e.nominee(t, cluster.Orrery, standing()...)
 	e.works(t, "first", nameA)
-	b, nameB := e.nominee(t, cluster.Orrery, standing()...)
+	b, nameB := e.nominee(t, cluster.Orrery, standing("--warm-standby")...)
 	if c := e.candidates(t)[nameB].Spec; !strings.HasPrefix(c.BinaryVersion, "1.37.") || c.EmulationVersion != "1.37.0" || c.Strategy != coordinationv1.OldestEmulationVersion {
 		t.Errorf("the second candidate is %+v", c)
 	}

@@ -124,7 +124,7 @@ func TestLeaderMigration(t *testing.T) {
 	p = e.manage(t, cluster.Orrery, flags...)
 	e.deploys(t, "second")
 	first := e.moveHolder(t)
-	next := e.manage(t, cluster.Orrery, flags...)
+	next := e.manage(t, cluster.Orrery, append(flags, "--warm-standby")...)
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
