@@ -11,6 +11,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/version"
 
 	"orrery/kit"
 	"orrery/kit/client"
@@ -53,7 +54,8 @@ func loadConfig(s *options.CMServer) (*rest.Config, error) {
 	if s.QPS <= 0 {
 		config.QPS = -1 // not limited here: the server's priority and fairness decides
 	}
-	return rest.AddUserAgent(config, "orrery"), nil
+	config.UserAgent = userAgent(version.Get())
+	return config, nil
 }
 
 func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper *client.Mapper, traffic *client.Traffic) (*clients, error) {
@@ -92,7 +94,7 @@ func (c *clients) forController(d kit.Descriptor, fence *leader.Fence) (*connect
 		}
 	}
 	config.Wrap(fence.Wrap)
-	out.config = rest.AddUserAgent(config, d.Name)
+	out.config = client.AddAgent(config, d.Name)
 	var err error
 	out.client, err = client.New(out.config, client.Options{Scheme: scheme.Scheme, Mapper: c.mapper})
 	if err == nil && c.guard != nil {

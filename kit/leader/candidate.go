@@ -15,6 +15,8 @@ import (
 	coordinationv1beta1client "k8s.io/client-go/kubernetes/typed/coordination/v1beta1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
 )
 
 const (
@@ -48,13 +50,13 @@ type Candidate struct {
 // NewCandidate prepares the entry of a process of that identity for the lease of a namespace and name. It has a connection
 // of its own, as an answer that is late counts as none.
 func NewCandidate(config *rest.Config, identity, namespace, lease string, v Versions) (*Candidate, error) {
-	config = rest.AddUserAgent(rest.CopyConfig(config), userAgent)
+	config = client.AddAgent(rest.CopyConfig(config), userAgent)
 	apart(config, candidateCall)
-	client, err := coordinationv1beta1client.NewForConfig(config)
+	c, err := coordinationv1beta1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of candidate %s/%s: %w", namespace, identity, err)
 	}
-	return &Candidate{client: client.LeaseCandidates(namespace), want: coordinationv1beta1.LeaseCandidate{
+	return &Candidate{client: c.LeaseCandidates(namespace), want: coordinationv1beta1.LeaseCandidate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: identity},
 		Spec: coordinationv1beta1.LeaseCandidateSpec{
 			LeaseName: lease, BinaryVersion: v.Binary, EmulationVersion: v.Emulation, Strategy: coordinationv1.OldestEmulationVersion,

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
 )
 
 // ErrLost ends the process: everything it still does would be done by two.
@@ -162,19 +164,22 @@ func NewIdentity() (string, error) {
 // of its own, with a timeout that leaves room for a second try before the renew deadline, and watched on another one while
 // somebody else holds it. Changes of leadership are published by the recorder.
 func NewLock(config *rest.Config, identity, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
-	config = rest.AddUserAgent(rest.CopyConfig(config), userAgent)
-	client, err := coordinationv1client.NewForConfig(config)
+	config = client.AddAgent(rest.CopyConfig(config), userAgent)
+	watching, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of lease %s/%s: %w", namespace, name, err)
 	}
-	config.Timeout = renewDeadline / 2
+	config.Timeout = max(renewDeadline/2, time.Second)
 	apart(config, renewDeadline/2)
-	lock, err := resourcelock.NewFromKubeconfig(kind, namespace, name,
-		resourcelock.ResourceLockConfig{Identity: identity, EventRecorder: recorder}, config, renewDeadline)
+	renewing, err := coordinationv1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of lease %s/%s: %w", namespace, name, err)
+	}
+	lock, err := resourcelock.New(kind, namespace, name, nil, renewing, resourcelock.ResourceLockConfig{Identity: identity, EventRecorder: recorder})
 	if err != nil {
 		return nil, fmt.Errorf("lease %s/%s: %w", namespace, name, err)
 	}
-	return watchedLock{lock, client.Leases(namespace), name}, nil
+	return watchedLock{lock, watching.Leases(namespace), name}, nil
 }
 
 // userAgent is added to that of the process in requests about elections.

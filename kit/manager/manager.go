@@ -102,7 +102,7 @@ func New(config *rest.Config, o Options) (*Manager, error) {
 func own(config *rest.Config, name string) *rest.Config {
 	c := rest.CopyConfig(config)
 	if c.UserAgent == "" {
-		c = rest.AddUserAgent(c, name)
+		c = client.AddAgent(c, name)
 	}
 	if c.QPS == 0 && c.RateLimiter == nil {
 		c.QPS = -1 // the server's priority and fairness decides
@@ -133,7 +133,7 @@ func (m *Manager) connect() error {
 		return fmt.Errorf("discovery client for %s: %w", m.config.Host, err)
 	}
 	clients := client.Options{Scheme: m.o.Scheme, Mapper: m.o.Mapper}
-	informers, err := client.New(rest.AddUserAgent(rest.CopyConfig(m.config), "shared-informers"), clients)
+	informers, err := client.New(client.AddAgent(rest.CopyConfig(m.config), "shared-informers"), clients)
 	if err != nil {
 		return err
 	}

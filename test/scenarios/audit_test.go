@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +40,7 @@ func (a auditEvent) String() string {
 
 // byOrrery tells the daemon's requests from those of kube-controller-manager, which has the same names.
 func (a auditEvent) byOrrery() bool {
-	return strings.HasPrefix(a.UserAgent, filepath.Base(orreryBin)+"/")
+	return strings.Contains(a.UserAgent, ") orrery/")
 }
 
 // denied is true of a request that no role allows. Admission answers 403 too, to writes into a namespace that is

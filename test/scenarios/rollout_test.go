@@ -49,6 +49,11 @@ func TestDeploymentLife(t *testing.T) {
 	})
 	first := e.current(t)
 	wantRevision(t, first, "1")
+	for _, f := range first.ManagedFields { // by which tools tell what a controller manager has set
+		if f.Manager != "kube-controller-manager" {
+			t.Errorf("%q manages fields of the ReplicaSet", f.Manager)
+		}
+	}
 
 	e.kubectl(t, "-n", "shop", "set", "image", "deployment/web", "web=web:2")
 	e.kubectl(t, "-n", "shop", "rollout", "status", "deployment/web", "--timeout=2m")
