@@ -134,6 +134,11 @@ func parse(args []string) (settings, error) {
 		s.managers = append(s.managers, kind)
 	}
 	s.phases = strings.Split(phases, ",")
+	for _, name := range s.phases {
+		if !slices.Contains(strings.Split(allPhases, ","), name) {
+			return s, fmt.Errorf("-phases must be some of %s; got %q", allPhases, name)
+		}
+	}
 	path, err := filepath.Abs(s.orrery)
 	s.orrery = path
 	return s, err
