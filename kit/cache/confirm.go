@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/kit/client"
+	"orrery/kit/wire"
 )
 
 const (
@@ -60,7 +61,8 @@ func (c *Cache) names(gvk schema.GroupVersionKind, namespace string) (lister, er
 		return nil, err
 	}
 	of := c.o.Kinds[gvk]
-	lw, _, err := c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields))
+	lw, _, err := c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields),
+		client.Undecoded(nameAndVersion()))
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +78,12 @@ func (c *Cache) names(gvk schema.GroupVersionKind, namespace string) (lister, er
 		}
 		return names, nil
 	}, nil
+}
+
+// nameAndVersion is what is decoded of the objects in such a list. Nothing is reconciled before ten thousand pods have been
+// compared, and the rest of their metadata is most of what there would be to decode.
+func nameAndVersion() wire.Message {
+	return wire.Message{In: map[int]wire.Message{objectMetadata: {Keep: []int{metadataName, metadataNamespace, metadataVersion}}}}
 }
 
 // confirm returns when the store is known to be new enough, or ctx has ended.

@@ -9,9 +9,12 @@ import (
 	"orrery/kit/wire"
 )
 
-// Where an object of any kind has its managed fields on the wire.
+// Where an object of any kind has its metadata on the wire, and what of it.
 const (
 	objectMetadata        = 1
+	metadataName          = 1
+	metadataNamespace     = 3
+	metadataVersion       = 6
 	metadataManagedFields = 17
 )
 

@@ -248,7 +248,11 @@ func warmStandby(t *testing.T, pods int, limit time.Duration, args ...string) {
 		time.Sleep(3 * time.Second) // for its caches
 		use := must(standby.Usage())(t)
 		t.Logf("the standby uses %d MiB, %d MiB of them anonymous", use.RSS>>20, use.Anonymous>>20)
-		all = append(all, e.takeOver(t, leader, standby, fmt.Sprint("crowd-", round), pods/20+1))
+		took := e.takeOver(t, leader, standby, fmt.Sprint("crowd-", round), pods/20+1)
+		if took > limit {
+			t.Logf("%v; of the caches it says\n%s", took, strings.Join(linesWith(logOf(t, standby), `"Cache `), ""))
+		}
+		all = append(all, took)
 		leader = standby
 	}
 	t.Logf("first pod %v after the lease was taken, with %d pods (median of %d: %v)", median(all), pods, len(all), all)
@@ -279,6 +283,16 @@ func (e *env) takeOver(t *testing.T, leader, standby *cluster.Process, set strin
 		return differ("pods", len(all), made+1)
 	})
 	return first.Sub(ledFrom(t, standby))
+}
+
+// linesWith returns the lines of a log that have a text in them.
+func linesWith(log, text string) (lines []string) {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // ledFrom returns when a process logged that it has the lease.
