@@ -151,7 +151,7 @@ func TestWhatIsNoEventIsAnError(t *testing.T) {
 func BenchmarkWatch(b *testing.B) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "u", ResourceVersion: "1", Labels: map[string]string{"app": "a", "hash": "h"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 900)}}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(make([]byte, 900)))}}},
 		Spec:   corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "i", Env: make([]corev1.EnvVar, 3)}}, Tolerations: make([]corev1.Toleration, 2)},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: make([]corev1.PodCondition, 4)},
 	}
