@@ -65,6 +65,7 @@ func TestOlderAPIServers(t *testing.T) {
 	}
 	for _, version := range want {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			e := start(t, cluster.Options{Nodes: 2, Untaint: true, KubernetesVersion: version, ControllerManager: cluster.Orrery, CMArgs: []string{"-v=2"}})
 			if err := e.WaitUsable(timeout(t, patience)); err != nil {
 				t.Fatal(err)
