@@ -72,6 +72,7 @@ func allowed(a auditEvent) bool {
 
 // TestEachControllerWritesAsItself runs every controller and then asks the API server who did what.
 func TestEachControllerWritesAsItself(t *testing.T) {
+	t.Parallel()
 	e := withOrrery(t, 2)
 	e.useEverything(t)
 

@@ -268,6 +268,7 @@ func documented(t *testing.T, admin visitor) {
 
 // TestStandbyIsHealthy asks a process that waits for the lease.
 func TestStandbyIsHealthy(t *testing.T) {
+	t.Parallel()
 	e := withOrrery(t, 0)
 	leader := e.holder(t)
 	standby := e.manage(t, cluster.Orrery)

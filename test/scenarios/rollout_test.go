@@ -37,6 +37,7 @@ spec:
 
 // TestDeploymentLife walks one application through everything its owner does with kubectl.
 func TestDeploymentLife(t *testing.T) {
+	t.Parallel()
 	e := anywhere(t, 3)
 	e.namespace(t, "shop")
 	e.apply(t, shop)

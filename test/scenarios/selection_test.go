@@ -40,6 +40,7 @@ func knownControllers(t *testing.T) (built []known) {
 
 // TestControllersFlag turns each controller off, and each on alone, under its name or an alias.
 func TestControllersFlag(t *testing.T) {
+	t.Parallel()
 	e := start(t, cluster.Options{})
 	all := knownControllers(t)
 	var standard []string

@@ -74,6 +74,7 @@ func TestColdStartWritesSoon(t *testing.T) {
 
 // TestStartBeforeTheAPIServer starts the daemon while nothing answers yet.
 func TestStartBeforeTheAPIServer(t *testing.T) {
+	t.Parallel()
 	e := start(t, cluster.Options{Nodes: 1, Untaint: true})
 	// A server that has just come up does not know its roles yet.
 	e.refused = func(a auditEvent) bool { return a.Verb == "get" && a.account() == "system:kube-controller-manager" }
