@@ -58,31 +58,17 @@ const slowStartLimit = 64
 // after the first batch with a failure, so that a refusal that concerns all calls (a quota, say) is met once and not n
 // times. It returns how many calls succeeded and the first error.
 func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) error) (done int, err error) {
-	var workers, batch sync.WaitGroup
-	calls := make(chan slowCall)
-	defer workers.Wait()
-	defer close(calls)
-	hired := 0
 	for size := 1; done < n && err == nil; size *= 2 {
 		size = min(size, n-done)
-		// The same goroutines work on all batches: the stack of each grows only once.
-		for ; hired < min(size, slowStartLimit); hired++ {
-			workers.Go(func() {
-				for c := range calls {
-					if !stopping(ctx) {
-						*c.err = Guard(func() error { return f(ctx, c.index) })
-					}
-					batch.Done()
-				}
-			})
-		}
 		errs := make([]error, size)
-		batch.Add(size)
 		for i := range errs {
 			errs[i] = errUncalled
-			calls <- slowCall{done + i, &errs[i]}
 		}
-		batch.Wait()
+		base := done
+		_ = Batch(ctx, size, slowStartLimit, func(ctx context.Context, i int) error {
+			errs[i] = Guard(func() error { return f(ctx, base+i) })
+			return nil
+		})
 		for _, e := range errs {
 			switch {
 			case e == nil:
@@ -93,10 +79,4 @@ func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) er
 		}
 	}
 	return done, err
-}
-
-// slowCall is a call of a SlowStart, and where its error goes.
-type slowCall struct {
-	index int
-	err   *error
 }

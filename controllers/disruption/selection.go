@@ -16,14 +16,15 @@ func selection(b *policyv1.PodDisruptionBudget) (sel roster.Selection, ok bool, 
 	if b.Spec.Selector == nil {
 		return sel, false, nil
 	}
-	if _, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err != nil {
+	all, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	if err != nil {
 		return sel, false, err
 	}
 	sel = roster.Selection{Key: kit.KeyOf(b), Labels: b.Spec.Selector.MatchLabels}
 	if len(b.Spec.Selector.MatchExpressions) > 0 {
-		sel.Rest, err = metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: b.Spec.Selector.MatchExpressions})
+		sel.Rest = all
 	}
-	return sel, err == nil, err
+	return sel, true, nil
 }
 
 // selections lists what the budgets of a namespace select.

@@ -298,12 +298,11 @@ func linesWith(log, text string) (lines []string) {
 // ledFrom returns when a process logged that it has the lease.
 func ledFrom(t *testing.T, p *cluster.Process) time.Time {
 	t.Helper()
-	for line := range strings.Lines(logOf(t, p)) {
-		if strings.Contains(line, "Successfully acquired lease") {
-			clock := must(time.ParseInLocation("0102 15:04:05.000000", strings.Fields(line)[0][1:]+" "+strings.Fields(line)[1], time.Local))(t)
-			return clock.AddDate(time.Now().Year(), 0, 0)
-		}
+	lines := linesWith(logOf(t, p), "Successfully acquired lease")
+	if len(lines) == 0 {
+		t.Fatalf("%s does not lead", p.Name())
 	}
-	t.Fatalf("%s does not lead", p.Name())
-	return time.Time{}
+	head := strings.Fields(lines[0])
+	clock := must(time.ParseInLocation("0102 15:04:05.000000", head[0][1:]+" "+head[1], time.Local))(t)
+	return clock.AddDate(time.Now().Year(), 0, 0)
 }
