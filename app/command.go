@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	_ "time/tzdata" // for the time zones of CronJobs, in images without them
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func NewControllerManagerCommand() *cobra.Command {
 		Long: `Orrery runs the control loops of a Kubernetes control plane in one process. It takes the place of
 kube-controller-manager: it has the same flags, takes the same leader lease, uses the same identities and does the
 same to the API.`,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: false,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,6 +70,11 @@ same to the API.`,
 		cmd.AddCommand(subcommand(sub))
 	}
 	return cmd
+}
+
+// noArgs refuses arguments but empty ones, which manifests that are made from templates may have.
+func noArgs(cmd *cobra.Command, args []string) error {
+	return cobra.NoArgs(cmd, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "" }))
 }
 
 // prepare reads the configuration file, checks every setting and says with what the daemon starts.

@@ -1,6 +1,7 @@
 package endpointslice
 
 import (
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,6 +122,22 @@ func (m *metrics) planned(svc *corev1.Service, family discoveryv1.AddressType, p
 	m.prefer(kit.KeyOf(svc), layout.Preference(svc))
 }
 
+// keep takes the families that a Service does not have any more out of the gauges.
+func (m *metrics) keep(key kit.Key, families []discoveryv1.AddressType) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keepLocked(key, families)
+}
+
+func (m *metrics) keepLocked(key kit.Key, families []discoveryv1.AddressType) {
+	for _, family := range [...]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
+		k := familyKey{key, family}
+		if _, counted := m.byFamily[k]; counted && !slices.Contains(families, family) {
+			m.replace(k, totals{})
+		}
+	}
+}
+
 // replace swaps the share of one family in the sums. m.mu is held.
 func (m *metrics) replace(key familyKey, now totals) {
 	was := m.byFamily[key]
@@ -160,8 +177,6 @@ func (m *metrics) prefer(key kit.Key, now string) {
 func (m *metrics) forget(key kit.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, family := range [...]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
-		m.replace(familyKey{key, family}, totals{})
-	}
+	m.keepLocked(key, nil)
 	m.prefer(key, "")
 }

@@ -2,6 +2,7 @@ package endpointslice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,6 +82,41 @@ syncs{result=success}`
 		want = strings.NewReplacer("slices 4", "slices 2", "desired 5", "desired 1", "PreferClose} 1", "PreferClose} 0").Replace(want)
 		if got := scrape(t, registry); got != want {
 			t.Errorf("metrics after a Service is gone\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// TestMetricsOfAFamilyThatIsDropped: what a Service had in both families does not count on when it is left with one.
+func TestMetricsOfAFamilyThatIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := compmetrics.NewKubeRegistry()
+		api := kittest.New(t, node("n1", "z1"))
+		cc := api.Context(Name)
+		cc.Register = func(all ...compmetrics.Registerable) { registry.MustRegister(all...) }
+		o := &options{workers: 1, maxEndpoints: 3}
+		both := pod("web", "w0", "10.1.0.1")
+		both.Status.PodIPs = []corev1.PodIP{{IP: "10.1.0.1"}, {IP: "fd00::1"}}
+		api.Create(t, both)
+		web := service("web", dual)
+		api.Create(t, web)
+		api.RunIn(t, cc, o.init)
+		api.Settle()
+		gauges := func() (out []string) {
+			for _, line := range strings.Split(scrape(t, registry), "\n") {
+				if name, _, _ := strings.Cut(line, " "); name == "num_endpoint_slices" || strings.Contains(name, "desired") {
+					out = append(out, line)
+				}
+			}
+			return out
+		}
+		if got, want := gauges(), []string{"desired_endpoint_slices 2", "endpoints_desired 2", "num_endpoint_slices 2"}; !slices.Equal(got, want) {
+			t.Errorf("gauges of both families: %q, want %q", got, want)
+		}
+		web.Spec.IPFamilies = web.Spec.IPFamilies[:1]
+		api.Update(t, web)
+		api.Settle()
+		if got, want := gauges(), []string{"desired_endpoint_slices 1", "endpoints_desired 1", "num_endpoint_slices 1"}; !slices.Equal(got, want) {
+			t.Errorf("gauges of the family that is left: %q, want %q", got, want)
 		}
 	})
 }

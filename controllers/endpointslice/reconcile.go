@@ -59,7 +59,8 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 	at := r.triggers.observe(svc, pods)
 
 	var errs []error
-	for _, family := range layout.Families(svc) {
+	families := layout.Families(svc)
+	for _, family := range families {
 		errs = append(errs, r.layOut(ctx, svc, pods, family, byFamily[family], at))
 		delete(byFamily, family)
 	}
@@ -67,6 +68,7 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 		r.zones.drop(key, family)
 		errs = append(errs, r.remove(ctx, svc, unwanted))
 	}
+	r.metrics.keep(key, families)
 	err := errors.Join(errs...)
 	r.report(svc, err)
 	return err

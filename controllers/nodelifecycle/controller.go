@@ -76,9 +76,8 @@ func (o *options) validate() []error {
 	}
 	positive("node-monitor-period", o.monitorPeriod)
 	positive("node-monitor-grace-period", o.gracePeriod)
-	positive("node-startup-grace-period", o.startupGrace)
-	if o.gracePeriod > 0 && o.gracePeriod < o.monitorPeriod {
-		errs = append(errs, fmt.Errorf("--node-monitor-grace-period must be at least --node-monitor-period (%s), got %s", o.monitorPeriod, o.gracePeriod))
+	if o.startupGrace < 0 {
+		errs = append(errs, fmt.Errorf("--node-startup-grace-period must be at least 0, got %s", o.startupGrace))
 	}
 	notNegative := func(flag string, rate float32) {
 		if !(rate >= 0) {
@@ -87,9 +86,7 @@ func (o *options) validate() []error {
 	}
 	notNegative("node-eviction-rate", o.evictionRate)
 	notNegative("secondary-node-eviction-rate", o.secondaryRate)
-	if !(o.unhealthyZone > 0 && o.unhealthyZone <= 1) {
-		errs = append(errs, fmt.Errorf("--unhealthy-zone-threshold must be above 0 and at most 1, got %v", o.unhealthyZone))
-	}
+	notNegative("unhealthy-zone-threshold", o.unhealthyZone) // above 1 no zone is unhealthy that has a node left
 	return errs
 }
 

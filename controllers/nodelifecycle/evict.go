@@ -31,8 +31,11 @@ func (r *reconciler) evictZone(ctx context.Context, zone string) (kit.Result, er
 		}
 		// A node that cannot be tainted must not hold up its zone: the next look at the heartbeats puts it in line again.
 		r.zones.dequeue(node.Name)
-		if err := r.setLost(ctx, node, key); err != nil {
+		lost, err := r.setLost(ctx, node, key)
+		if err != nil {
 			klog.FromContext(ctx).Error(err, "A lost node could not be tainted", "node", klog.KObj(node))
+		}
+		if !lost {
 			continue
 		}
 		r.zones.spend(zone, now)
@@ -53,8 +56,5 @@ func (r *reconciler) lostSince(judged *corev1.Node) (node *corev1.Node, key stri
 			return judged, ""
 		}
 	}
-	if ready := condition(node, corev1.NodeReady); ready != nil {
-		key = lostTaint(ready.Status)
-	}
-	return node, key
+	return node, lostBy(node)
 }

@@ -2,6 +2,7 @@ package nodelifecycle
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -185,6 +186,28 @@ func TestOnlyASilentNodeIsReadLive(t *testing.T) {
 			if !strings.HasSuffix(n, " z0-n3") { // its Node too, where both loops taint it at once and one has to look again
 				t.Errorf("read %s, which is not silent", n)
 			}
+		}
+	})
+}
+
+// TestANodeThatIsBackInTheLastMomentIsSpared: its sign of life comes before the taint, and after all that the cache shows.
+func TestANodeThatIsBackInTheLastMomentIsSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 4)
+		c.Run(t, Descriptor())
+		c.live(2*time.Minute, nobody)
+		tries := 0
+		c.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.User == Name && r.Resource.Resource == "nodes" && strings.Contains(string(r.Patch), "NoExecute") {
+				if tries++; tries == 1 {
+					c.report("z0-n0", corev1.ConditionTrue)
+				}
+			}
+			return nil
+		})
+		c.live(65*time.Second, func(n string) bool { return n == "z0-n0" && tries == 0 })
+		if tries != 1 {
+			t.Errorf("tried %d times to taint the node, want once", tries)
 		}
 	})
 }
@@ -497,7 +520,14 @@ func TestALostNodeKeepsOneOfTheTwoTaints(t *testing.T) {
 }
 
 func TestFlagsAreValidated(t *testing.T) {
-	if errs := (&options{monitorPeriod: 5 * time.Second, gracePeriod: time.Second, evictionRate: -1, unhealthyZone: 2}).validate(); len(errs) != 4 {
-		t.Errorf("errors = %v, want 4", errs)
+	bad := options{startupGrace: -1, evictionRate: -1, secondaryRate: float32(math.NaN()), unhealthyZone: -1}
+	if errs := bad.validate(); len(errs) != 6 {
+		t.Errorf("errors = %v, want 6", errs)
+	}
+	// What is unusual, and works: a node is given up after a look without a sign of life, a new one is not waited for, and
+	// no zone is unhealthy that has a node left.
+	odd := options{monitorPeriod: 30 * time.Second, gracePeriod: 20 * time.Second, startupGrace: 0, unhealthyZone: 2}
+	if errs := odd.validate(); len(errs) != 0 {
+		t.Errorf("errors = %v, want none", errs)
 	}
 }

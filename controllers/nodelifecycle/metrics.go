@@ -29,7 +29,7 @@ func newMetrics() metrics {
 		unhealthy: gauge("unhealthy_nodes_in_zone", "Nodes of the zone that are not ready."),
 		oneNode: compmetrics.NewHistogram(&compmetrics.HistogramOpts{
 			Subsystem: subsystem, Name: "update_node_health_duration_seconds", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Time to write the status of one silent node.",
+			Help:    "Time that one node took in one look at the heartbeats.",
 			Buckets: compmetrics.ExponentialBuckets(0.001, 4, 8), // 1 ms to about 15 s
 		}),
 		allNodes: compmetrics.NewHistogram(&compmetrics.HistogramOpts{

@@ -32,6 +32,7 @@ type verdict struct {
 	status   corev1.ConditionStatus // of its ready condition now; empty if it has none or could not be judged
 	judged   bool
 	justLost bool // this look has found it silent
+	spent    time.Duration
 }
 
 // monitor looks at the heartbeats of all nodes once.
@@ -153,7 +154,7 @@ func (r *reconciler) confirm(ctx context.Context, v *verdict, known string) (beh
 // giveUp writes that nothing is known of a silent node any more.
 func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 	start := time.Now()
-	defer func() { r.metrics.oneNode.Observe(time.Since(start).Seconds()) }()
+	defer func() { v.spent = time.Since(start) }()
 	changed := unknownConditions(v.node, metav1.NewTime(start))
 	if !slices.ContainsFunc(changed, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }) {
 		v.status = corev1.ConditionUnknown
@@ -182,7 +183,8 @@ func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 func (r *reconciler) act(ctx context.Context, verdicts []verdict) error {
 	again := make([]bool, len(verdicts))
 	err := kit.Batch(ctx, len(verdicts), nodeWorkers, func(ctx context.Context, i int) error {
-		v := verdicts[i]
+		v, start := verdicts[i], time.Now()
+		defer func() { r.metrics.oneNode.Observe((v.spent + time.Since(start)).Seconds()) }()
 		if !v.judged || v.status == "" {
 			again[i] = !v.judged && r.retry[v.node.Name]
 			return nil
@@ -224,31 +226,36 @@ func (r *reconciler) followVerdict(ctx context.Context, v verdict) error {
 		r.zones.enqueue(v.node)
 		return nil
 	}
-	return r.setLost(ctx, v.node, key)
+	_, err := r.setLost(ctx, v.node, key)
+	return err
 }
 
 // setLost leaves a node the NoExecute taint of that key only, or neither for an empty key. If someone else changes the
-// node meanwhile, what they made of it is taken from the server.
-func (r *reconciler) setLost(ctx context.Context, node *corev1.Node, key string) error {
+// node meanwhile, what they made of it is taken from the server: lost is false if the node is not lost that way any more,
+// since it has just shown a sign of life or is another one of its name, and then nothing is written.
+func (r *reconciler) setLost(ctx context.Context, node *corev1.Node, key string) (lost bool, err error) {
 	const tries = 4
 	for range tries {
 		taints := withLost(node, key, time.Now())
 		if sameTaints(taints, node.Spec.Taints) {
-			return nil
+			return true, nil
 		}
 		err := r.patchNode(ctx, node, taints, nil)
 		if err == nil {
 			klog.FromContext(ctx).Info("Changed NoExecute taints of node", "node", klog.KObj(node), "taints", taintTexts(taints))
-			return nil
+			return true, nil
 		}
 		if !apierrors.IsConflict(err) {
-			return fmt.Errorf("change NoExecute taints of node %s: %w", node.Name, err)
+			return false, fmt.Errorf("change NoExecute taints of node %s: %w", node.Name, err)
 		}
 		if node, err = client.Get[corev1.Node](ctx, r.live, kit.KeyOf(node)); err != nil {
-			return client.IgnoreNotFound(err)
+			return false, client.IgnoreNotFound(err)
+		}
+		if key != "" && lostBy(node) != key {
+			return false, nil
 		}
 	}
-	return fmt.Errorf("change NoExecute taints of node %s: it changed %d times meanwhile", node.Name, tries)
+	return false, fmt.Errorf("change NoExecute taints of node %s: it changed %d times meanwhile", node.Name, tries)
 }
 
 // spare takes the NoExecute taints off all nodes: if none is ready, it is we who are cut off.
@@ -259,7 +266,8 @@ func (r *reconciler) spare(ctx context.Context, nodes []*corev1.Node) error {
 			return nil
 		}
 		r.zones.dequeue(node.Name)
-		return r.setLost(ctx, node, "")
+		_, err := r.setLost(ctx, node, "")
+		return err
 	})
 }
 

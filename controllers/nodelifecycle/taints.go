@@ -104,6 +104,15 @@ func lostTaint(status corev1.ConditionStatus) string {
 	return ""
 }
 
+// lostBy returns the key of the NoExecute taint that a node should have, empty for a living one and for one that has never
+// reported.
+func lostBy(node *corev1.Node) string {
+	if ready := condition(node, corev1.NodeReady); ready != nil {
+		return lostTaint(ready.Status)
+	}
+	return ""
+}
+
 func sameTaints(a, b []corev1.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool { return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect })
 }

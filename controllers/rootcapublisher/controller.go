@@ -36,9 +36,6 @@ func initialize(cc kit.ControllerContext, s *options.Shared) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("--root-ca-file: %w", err)
 	}
-	if len(ca.Bundle()) == 0 {
-		return false, nil // nothing to publish: neither a file nor a CA in the kubeconfig
-	}
 	r := &reconciler{
 		namespaces: kit.Store[corev1.Namespace](cc), configMaps: kit.Store[corev1.ConfigMap](cc),
 		client: cc.Client, ca: ca, metrics: newMetrics(),

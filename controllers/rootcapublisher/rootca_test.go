@@ -97,6 +97,20 @@ func TestEachActiveNamespaceGetsTheBundle(t *testing.T) {
 	})
 }
 
+// TestWithoutACATheConfigMapIsThere: kubelets mount it into every pod, and start none without it.
+func TestWithoutACATheConfigMapIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"), configMap("kept", ""), namespace("kept"), configMap("other", "CA"), namespace("other"))
+		run(t, api, nil, "")
+		api.Settle()
+		api.Expect(t, "create v1/configmaps shop/kube-root-ca.crt", "update v1/configmaps other/kube-root-ca.crt")
+		c := configMap("shop", "")
+		if bundle, ok := c.Data["ca.crt"]; !api.Get(t, c) || !ok || bundle != "" {
+			t.Errorf("published %q, want an empty ca.crt", c.Data)
+		}
+	})
+}
+
 // TestNothingIsPublishedWhereANamespaceGoes is the report of creates that were refused again and again.
 func TestNothingIsPublishedWhereANamespaceGoes(t *testing.T) {
 	ca := bundle(t, 1)
@@ -176,8 +190,5 @@ func TestAFileWithoutACertificateIsRefusedAtTheStart(t *testing.T) {
 	_, err := Descriptor(&options.Shared{RootCAFile: path}).Init(kit.ControllerContext{})
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--root-ca-file") {
 		t.Errorf("error = %v, want one that names the flag and the file", err)
-	}
-	if on, err := Descriptor(&options.Shared{}).Init(kit.ControllerContext{}); on || err != nil {
-		t.Errorf("without any bundle: started %t, %v; want neither", on, err)
 	}
 }
