@@ -15,6 +15,9 @@ import (
 // certificateDays is how long a certificate is valid that orrery certificates makes.
 const certificateDays = 3650
 
+// longestDays is a hundred years.
+const longestDays = 36500
+
 // newCertificatesCommand returns the command that makes certificates for the webhooks, where nobody else does.
 func newCertificatesCommand() *cobra.Command {
 	dir, service, namespace, days := "", "nodepool-webhook", "kube-system", certificateDays
@@ -27,6 +30,9 @@ tls.key into a folder, and say how to install them. The authority's key is not k
 ends, and install all of it again. With cert-manager in the cluster there is no need for this.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if days < 1 || days > longestDays {
+				return fmt.Errorf("--days must be 1 to %d, got %d", longestDays, days)
+			}
 			names := append([]string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local", service + "." + namespace}, hosts...)
 			b, err := selfsigned.New(names, time.Now(), time.Duration(days)*24*time.Hour)
 			if err != nil {

@@ -22,13 +22,20 @@ type known struct {
 	problem error
 }
 
-// newKnown reads a NodePool. One that cannot be read keeps its nodes as they are.
+// newKnown reads a NodePool. One that cannot be read keeps its nodes as they are, and its status, and has its say about
+// what is left behind.
 func newKnown(raw *unstructured.Unstructured) *known {
 	k := &known{raw: raw, api: &v1alpha1.NodePool{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, k.api); err != nil {
 		k.api = &v1alpha1.NodePool{}
 		k.api.Name, k.api.UID, k.api.Finalizers = raw.GetName(), raw.GetUID(), raw.GetFinalizers()
-		k.api.DeletionTimestamp = raw.GetDeletionTimestamp()
+		k.api.DeletionTimestamp, k.api.Generation = raw.GetDeletionTimestamp(), raw.GetGeneration()
+		k.api.CreationTimestamp = raw.GetCreationTimestamp()
+		policy, _, _ := unstructured.NestedString(raw.Object, "spec", "deletionPolicy")
+		k.api.Spec.DeletionPolicy = v1alpha1.DeletionPolicy(policy)
+		if status, ok := raw.Object["status"].(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(status, &k.api.Status) != nil {
+			k.api.Status = v1alpha1.NodePoolStatus{}
+		}
 		k.problem = fmt.Errorf("it cannot be read: %w", err)
 	}
 	var err error

@@ -74,7 +74,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		client: cc.Client, live: cc.Live, recorder: cc.Recorder, metrics: newMetrics(), startup: startup,
 		nodes: kit.Store[corev1.Node](cc), classes: kit.Store[nodev1.RuntimeClass](cc),
 		catalog: newCatalog(), ledger: newLedger(), permits: newPermits(),
-		wakeNode: kit.NewTrigger[kit.Key](), wakePool: kit.NewTrigger[kit.Key](),
+		wakeNode: kit.NewTrigger[kit.Key](), wakePool: kit.NewTrigger[kit.Key](), rehearses: cc.DryRun != nil,
 	}
 	if cc.Register != nil {
 		r.metrics.publish(cc.Register)

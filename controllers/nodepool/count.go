@@ -63,6 +63,7 @@ const (
 	reasonFlapping  = "Flapping"
 	reasonFailed    = "WriteFailed"
 	reasonMalformed = "MalformedRecord"
+	reasonInvalid   = "InvalidSpec"
 )
 
 func severity(reason string) int {
@@ -110,7 +111,7 @@ func (r *reconciler) countNode(c *census, k *known, node *corev1.Node, pools []*
 // candidate is a member as the rollout sees it.
 func (r *reconciler) candidate(k *known, node *corev1.Node, rec *record.Record, out *merge.Outcome, now time.Time) candidate {
 	c := candidate{name: node.Name, granted: r.permits.has(k.pool, node.Name)}
-	if !fresh(node, rec, now) {
+	if !fresh(node, rec, k.pool, now) {
 		c.need = needOf(out, k.pool.UID)
 	}
 	own := rec.Find(k.pool.UID)
@@ -121,7 +122,7 @@ func (r *reconciler) candidate(k *known, node *corev1.Node, rec *record.Record, 
 		c.until = own.At.Add(time.Duration(s+1) * time.Second) // the record has whole seconds, rounded down
 	}
 	ready, since := readiness(node)
-	c.broken = !ready && since.After(own.At)
+	c.broken = !ready && since.After(own.At) && since.Sub(own.At) <= max(suspicion, time.Duration(k.pool.Rollout.IntervalSeconds)*time.Second)
 	return c
 }
 

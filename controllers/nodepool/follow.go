@@ -122,6 +122,9 @@ func (r *reconciler) observe(old, new client.Object, _ bool) {
 		return
 	}
 	k := newKnown(raw)
+	if r.rehearses && k.problem == nil {
+		k.pool.Paused = k.api.Spec.Paused
+	}
 	before, _ := r.catalog.get(k.api.Name)
 	r.catalog.put(k)
 	if before == nil || versionOf(before) != versionOf(k) {

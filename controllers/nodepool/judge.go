@@ -45,12 +45,12 @@ func (r *reconciler) judge(node *corev1.Node, rec record.Record, pools []*merge.
 
 // waiting returns the pools that have to wait for their turn on a node; nil if there is none.
 func (r *reconciler) waiting(node *corev1.Node, rec *record.Record, full *merge.Outcome, pools []*merge.Pool, now time.Time) map[types.UID]bool {
-	if len(full.Changes) == 0 || fresh(node, rec, now) {
+	if len(full.Changes) == 0 {
 		return nil
 	}
 	var out map[types.UID]bool
 	for _, p := range pools {
-		if bounded(p.Rollout, needOf(full, p.UID)) && !r.permits.has(p, node.Name) {
+		if bounded(p.Rollout, needOf(full, p.UID)) && !fresh(node, rec, p, now) && !r.permits.has(p, node.Name) {
 			if out == nil {
 				out = map[types.UID]bool{}
 			}

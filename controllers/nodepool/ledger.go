@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/nodepool/record"
@@ -16,11 +17,13 @@ const (
 	// firstPause is the first such while. It doubles with each further repair, up to longestPause.
 	firstPause   = 30 * time.Second
 	longestPause = 30 * time.Minute
-	// busyWrites within busyTime, while no pool changes, make a node one that does not come to rest. It is left alone for
-	// restTime.
-	busyWrites = 10
-	busyTime   = time.Minute
-	restTime   = 5 * time.Minute
+	// busyWrites within busyTime, each of a node that nobody else has changed since the one before, make a node one that
+	// does not come to rest; so do busiestWrites, whoever caused them. It is left alone for restTime, or until a pool
+	// changes.
+	busyWrites    = 10
+	busiestWrites = 60
+	busyTime      = time.Minute
+	restTime      = 5 * time.Minute
 	// calm is how long a key has to keep its value for its repairs to be forgotten.
 	calm = time.Hour
 )
@@ -38,8 +41,10 @@ type page struct {
 	trouble   string
 	repairs   map[record.Key]*repairs
 	signature string      // of all pools, at the writes below
+	version   string      // of the node, as the last write has made it
 	writes    []time.Time // of the last minute
-	rest      time.Time   // the node is left alone until then
+	again     []time.Time // those of them that wrote what the one before had made
+	rest      time.Time   // the node is left alone until then, or until the signature changes
 }
 
 // repairs are those of one key.
@@ -133,31 +138,37 @@ func (l *ledger) heldOff(node string, now time.Time) (held map[record.Key]bool, 
 	return held, next
 }
 
-// wrote remembers a write of a node, and reports whether the node is now left alone for a while: it has been written again
-// and again although no pool has changed.
-func (l *ledger) wrote(node, signature string, now time.Time) (rests bool) {
+// wrote remembers a write of a node, with the version that it has made, and reports whether the node is now left alone for
+// a while: it has been written again and again although no pool has changed.
+func (l *ledger) wrote(node *corev1.Node, version, signature string, now time.Time) (rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.page(node)
+	p := l.page(node.Name)
 	if p.signature != signature {
-		p.signature, p.writes = signature, nil
+		p.signature, p.writes, p.again, p.rest = signature, nil, nil, time.Time{}
 	}
-	p.writes = append(slices.DeleteFunc(p.writes, func(t time.Time) bool { return now.Sub(t) > busyTime }), now)
-	if len(p.writes) < busyWrites {
+	over := func(t time.Time) bool { return now.Sub(t) > busyTime }
+	p.writes, p.again = append(slices.DeleteFunc(p.writes, over), now), slices.DeleteFunc(p.again, over)
+	if node.ResourceVersion == p.version {
+		p.again = append(p.again, now)
+	}
+	p.version = version
+	if len(p.again) < busyWrites && len(p.writes) < busiestWrites {
 		return false
 	}
-	p.writes, p.rest = nil, now.Add(restTime)
+	p.writes, p.again, p.rest = nil, nil, now.Add(restTime)
 	return true
 }
 
-// resting returns for how long a node is still left alone.
-func (l *ledger) resting(node string, now time.Time) time.Duration {
+// resting returns for how long a node is still left alone. A pool that has changed since, as the signature says, ends it.
+func (l *ledger) resting(node string, now time.Time, signature func() string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.nodes[node]; p != nil {
-		return p.rest.Sub(now)
+	p := l.nodes[node]
+	if p == nil || !p.rest.After(now) || p.signature != signature() {
+		return 0
 	}
-	return 0
+	return p.rest.Sub(now)
 }
 
 // forget drops what is known of a node that is gone.

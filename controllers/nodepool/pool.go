@@ -37,7 +37,9 @@ func (r *reconciler) reconcilePool(ctx context.Context, key kit.Key) (kit.Result
 	case k.pool.Deleting:
 		return r.finish(ctx, k)
 	case !slices.Contains(k.api.Finalizers, v1alpha1.CleanupFinalizer):
-		return kit.Done, r.setFinalizer(ctx, k, true)
+		if err := r.setFinalizer(ctx, k, true); err != nil || !r.rehearses {
+			return kit.Done, err
+		}
 	}
 	pools, _ := r.catalog.pools()
 	now := time.Now()

@@ -35,9 +35,14 @@ type reconciler struct {
 	ledger   *ledger
 	permits  *permits
 	startup  *corev1.Taint // goes with the first patch of a node; nil if there is none
+	// rehearses says that nothing is stored: then a finalizer never is, and pools are taken for having theirs.
+	rehearses bool
 
 	wakeNode, wakePool *kit.Trigger[kit.Key]
 }
+
+// longestTrouble is how many bytes of an answer of the server are reported.
+const longestTrouble = 1024
 
 // cacheLag is when a node is looked at again whose pool the server has and the cache does not show.
 const cacheLag = time.Second
@@ -64,7 +69,7 @@ func (r *reconciler) reconcileNode(ctx context.Context, key kit.Key) (kit.Result
 		return kit.Done, err
 	}
 	now := time.Now()
-	if rest := r.ledger.resting(node.Name, now); rest > 0 {
+	if rest := r.ledger.resting(node.Name, now, func() string { return signature(pools) }); rest > 0 {
 		return kit.After(rest), nil
 	}
 	v := r.judge(node, rec, pools, now)
@@ -82,17 +87,14 @@ func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merg
 	if err != nil {
 		return fmt.Errorf("make the patch of node %s: %w", node.Name, err)
 	}
-	_, err = client.PatchObject(ctx, r.client, node, client.MergePatch(data), client.Brief)
+	stored, err := client.PatchObject(ctx, r.client, node, client.MergePatch(data), client.Brief)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return client.IgnoreNotFound(err) // its next version comes by itself, and a conflict is tried again
 	case err != nil:
-		r.trouble(node, pools, err.Error())
-		err = fmt.Errorf("bring node %s to what its pools ask for: %w", node.Name, err)
-		if apierrors.IsInvalid(err) {
-			return kit.Terminal(err) // the same patch would be refused again
-		}
-		return err
+		// An admission policy refuses a patch with the same answer as the schema does, and may be gone soon.
+		r.trouble(node, pools, shortened(err.Error(), longestTrouble))
+		return fmt.Errorf("bring node %s to what its pools ask for: %w", node.Name, err)
 	}
 	r.metrics.writes.Inc()
 	r.metrics.repaired(out.Drifted)
@@ -101,7 +103,7 @@ func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merg
 		klog.FromContext(ctx).Info("Somebody else changes keys of a node again and again; they are left alone for a while", "node", node.Name, "keys", out.Drifted)
 		r.wakePools(node, pools)
 	}
-	if r.ledger.wrote(node.Name, signature(pools), now) {
+	if r.ledger.wrote(node, stored.ResourceVersion, signature(pools), now) {
 		klog.FromContext(ctx).Info("A node does not come to rest; it is left alone for a while", "node", node.Name, "changes", texts(out.Changes))
 		r.recorder.Event(node, corev1.EventTypeWarning, "NodePoolsRestless", "As NodePools ask, "+restless)
 		r.trouble(node, pools, restless)
@@ -177,4 +179,12 @@ func texts(changes []merge.Change) []string {
 		out[i] = c.String()
 	}
 	return out
+}
+
+// shortened cuts a text after so many bytes, and says so.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

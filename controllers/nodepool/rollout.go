@@ -13,9 +13,14 @@ import (
 	"orrery/controllers/nodepool/record"
 )
 
-// newcomer is the age up to which a node that no pool has touched counts as new. There is little on it that a change
-// could disturb, and pods must not get there before it has its taints: it waits for no turn.
-const newcomer = 10 * time.Minute
+const (
+	// newcomer is the age up to which a node that no pool has touched, and that has come after the pool, counts as new.
+	// There is little on it that a change could disturb, and pods must not get there before it has its taints: it waits
+	// for no turn.
+	newcomer = 10 * time.Minute
+	// suspicion is how long after a change of a node it is taken for the reason why the node becomes not ready.
+	suspicion = 10 * time.Minute
+)
 
 // need is how much a change of a node can disturb.
 type need int
@@ -45,9 +50,11 @@ func bounded(r v1alpha1.Rollout, n need) bool {
 	return n == eviction || n == change && r.MaxUpdating != nil
 }
 
-// fresh reports whether a node is new to all pools and to the cluster.
-func fresh(node *corev1.Node, rec *record.Record, now time.Time) bool {
-	return len(rec.Pools) == 0 && now.Sub(node.CreationTimestamp.Time) < newcomer
+// fresh reports whether a node is new to all pools and to the cluster, and has come after the pool. What a new pool asks
+// of the nodes that are there is a rollout, also in a new cluster.
+func fresh(node *corev1.Node, rec *record.Record, p *merge.Pool, now time.Time) bool {
+	came := node.CreationTimestamp.Time
+	return len(rec.Pools) == 0 && now.Sub(came) < newcomer && came.After(p.Created)
 }
 
 // candidate is a member of a pool, as its rollout sees it.

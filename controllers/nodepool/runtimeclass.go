@@ -29,8 +29,14 @@ func (s classState) condition(k *known) *metav1.Condition {
 	const kind = v1alpha1.ConditionRuntimeClassReady
 	var c metav1.Condition
 	switch {
+	case k.problem != nil && s.name != "":
+		c = condition(kind, false, reasonInvalid, fmt.Sprintf("RuntimeClass %s is left as it is, as the pool cannot be worked with: %v", s.name, k.problem))
 	case k.api.Spec.RuntimeClass == nil:
 		return nil
+	case k.problem != nil:
+		c = condition(kind, false, reasonInvalid, k.problem.Error())
+	case len(k.api.Selector().MatchExpressions) > 0:
+		c = condition(kind, false, reasonInvalid, "a RuntimeClass selects nodes by equal labels only: use matchLabels in spec.nodeSelector")
 	case s.taken != "":
 		c = condition(kind, false, "NameInUse", fmt.Sprintf("RuntimeClass %s exists and is not this pool's; delete it, or give spec.runtimeClass another name", s.taken))
 	case s.failed != "":
@@ -42,9 +48,17 @@ func (s classState) condition(k *known) *metav1.Condition {
 }
 
 // reconcileClass brings the RuntimeClass of a pool to what it asks for, and deletes those of other names that the pool
-// has had. One that the pool does not own is never touched.
+// has had. One that the pool does not own is never touched, nor is that of a pool that cannot be worked with.
 func (r *reconciler) reconcileClass(ctx context.Context, k *known) (classState, error) {
 	var s classState
+	if k.problem != nil {
+		for _, rc := range r.classes.List("") {
+			if metav1.IsControlledBy(rc, k.api) {
+				s.name = rc.Name
+			}
+		}
+		return s, nil
+	}
 	want := k.class()
 	keep := ""
 	if want != nil {
@@ -105,7 +119,7 @@ func (r *reconciler) deleteClass(ctx context.Context, k *known, but string) erro
 // where there is none, or where it could not say which nodes: it knows equal labels only.
 func (k *known) class() *nodev1.RuntimeClass {
 	spec, selector := k.api.Spec.RuntimeClass, k.api.Selector()
-	if spec == nil || len(selector.MatchExpressions) > 0 || k.problem != nil {
+	if spec == nil || len(selector.MatchExpressions) > 0 {
 		return nil
 	}
 	out := &nodev1.RuntimeClass{

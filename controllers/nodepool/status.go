@@ -119,7 +119,7 @@ func degradedBy(k *known, c census) metav1.Condition {
 	const kind = v1alpha1.ConditionDegraded
 	switch {
 	case k.problem != nil:
-		return condition(kind, true, "InvalidSpec", k.problem.Error())
+		return condition(kind, true, reasonInvalid, k.problem.Error())
 	case c.malformed:
 		return condition(kind, true, reasonMalformed, fmt.Sprintf("%d nodes cannot be written, some because their record of pools cannot be read; see status.problemNodes", c.failed))
 	case c.failed > 0:

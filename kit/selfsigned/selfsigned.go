@@ -100,6 +100,9 @@ func (b Bundle) Write(dir string) error {
 		mode os.FileMode
 	}{{KeyFile, b.Key, 0o600}, {CertFile, b.Cert, 0o644}, {CAFile, b.CA, 0o644}} {
 		path := filepath.Join(dir, f.name)
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err // one that is there would keep its mode
+		}
 		if err := os.WriteFile(path, f.data, f.mode); err != nil {
 			return err
 		}

@@ -19,6 +19,13 @@ func TestTheCertificateServesItsNamesAndIsTrusted(t *testing.T) {
 	if err := b.Write(dir); err != nil {
 		t.Fatal(err)
 	}
+	key := filepath.Join(dir, KeyFile)
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Write(dir); err != nil { // over what is there
+		t.Fatal(err)
+	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, CertFile), filepath.Join(dir, KeyFile))
 	if err != nil {
 		t.Fatal(err)

@@ -168,6 +168,7 @@ func shortNames() map[string]string {
 		"ds": "daemonsets", "cj": "cronjobs", "svc": "services", "ep": "endpoints", "no": "nodes", "ns": "namespaces",
 		"pv": "persistentvolumes", "pvc": "persistentvolumeclaims", "sa": "serviceaccounts", "cm": "configmaps",
 		"quota": "resourcequotas", "hpa": "horizontalpodautoscalers", "pdb": "poddisruptionbudgets", "csr": "certificatesigningrequests",
+		"npool": "nodepools",
 	}
 }
 

@@ -44,8 +44,7 @@ func (h review) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := withTimeout(r)
 	defer cancel()
 	d, err := h.decide(klog.NewContext(ctx, h.log), request)
-	var failed *failure
-	if errors.As(err, &failed) || err != nil && ctx.Err() != nil {
+	if isFailure(err) || err != nil && ctx.Err() != nil {
 		h.log.Error(err, "No decision", "path", r.URL.Path, "operation", request.Operation, "namespace", request.Namespace, "name", request.Name)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

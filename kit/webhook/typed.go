@@ -2,11 +2,13 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,7 +25,7 @@ type Handlers[P client.Object] struct {
 	// that it has seen before. An error refuses the object.
 	Default func(ctx context.Context, r *Request, obj P) error
 	// Validate returns an error for what may not be stored (see Invalid), and warnings for the one who wrote it; nil if
-	// everything goes. old is nil for a create, obj for a delete.
+	// everything goes. old is nil for a create, and where what is stored cannot be read; obj is nil for a delete.
 	Validate func(ctx context.Context, r *Request, old, obj P) (warnings []string, err error)
 }
 
@@ -91,8 +93,11 @@ func (t typed[T, P]) mutate(ctx context.Context, r *Request) (decision, error) {
 		return decision{}, nil
 	}
 	obj, err := t.decode(r, r.Object.Raw)
-	if err != nil || obj == nil {
-		return decision{}, err
+	if err != nil {
+		return t.unread(r, err)
+	}
+	if obj == nil {
+		return decision{}, nil
 	}
 	before, err := t.decode(r, r.Object.Raw)
 	if err != nil {
@@ -110,16 +115,39 @@ func (t typed[T, P]) validate(ctx context.Context, r *Request) (decision, error)
 	if r.Operation == admissionv1.Connect {
 		return decision{}, nil
 	}
-	old, err := t.decode(r, r.OldObject.Raw)
-	if err != nil {
-		return decision{}, err
-	}
 	obj, err := t.decode(r, r.Object.Raw)
 	if err != nil {
+		return t.unread(r, err)
+	}
+	old, err := t.decode(r, r.OldObject.Raw)
+	switch {
+	case isFailure(err):
 		return decision{}, err
+	case err != nil && obj == nil:
+		return decision{}, nil // what nobody can read may be deleted
+	case err != nil:
+		old = nil // whoever mends what could not be read is judged as if it were new
 	}
 	warnings, err := t.Validate(ctx, r, old, obj)
 	return decision{warnings: warnings}, err
+}
+
+// unread decides about an object that cannot be read. What is stored and cannot be read, from before its schema was as
+// strict, stays as bad as it is: it can get finalizers and metadata, and be deleted.
+func (t typed[T, P]) unread(r *Request, err error) (decision, error) {
+	if isFailure(err) || r.Operation != admissionv1.Update {
+		return decision{}, err
+	}
+	var is metav1.PartialObjectMetadata
+	if _, was := t.decode(r, r.OldObject.Raw); was != nil || utiljson.Unmarshal(r.Object.Raw, &is) == nil && is.DeletionTimestamp != nil {
+		return decision{warnings: []string{err.Error()}}, nil
+	}
+	return decision{}, err
+}
+
+func isFailure(err error) bool {
+	var failed *failure
+	return errors.As(err, &failed)
 }
 
 // decode reads an object; nothing is a nil one. An object of another kind means that the webhook is registered for the

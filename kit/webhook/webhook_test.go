@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -98,6 +99,41 @@ func TestValidationSeesBothSidesAndAnswersLikeTheAPI(t *testing.T) {
 		t.Errorf("an object that cannot be read: %+v", answer)
 	}
 	if got := strings.Join(seen, ", "); got != "CREATE new, UPDATE old new, DELETE old" {
+		t.Errorf("the handler saw %s", got)
+	}
+}
+
+// What is stored and cannot be read must not be stuck: it can be mended, get finalizers and metadata, and be deleted.
+func TestWhatIsStoredAndCannotBeReadCanBeMended(t *testing.T) {
+	var seen []string
+	_, h := serving(t, webhook.Handlers[*widget]{
+		Default: func(context.Context, *webhook.Request, *widget) error { return nil },
+		Validate: func(_ context.Context, _ *webhook.Request, old, obj *widget) ([]string, error) {
+			seen = append(seen, fmt.Sprint(old == nil, obj == nil))
+			return nil, nil
+		},
+	})
+	const bad, good = `{"metadata":{"name":"w"},"spec":{"size":"big"}}`, `{"metadata":{"name":"w"},"spec":{"size":1}}`
+	const going = `{"metadata":{"name":"w","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"size":"big"}}`
+	for name, tc := range map[string]struct {
+		r    *admissionv1.AdmissionRequest
+		lets bool
+	}{
+		"mended":             {request(admissionv1.Update, bad, good), true},
+		"other metadata":     {request(admissionv1.Update, bad, strings.Replace(bad, `"w"`, `"w","labels":{"a":"b"}`, 1)), true},
+		"a finalizer less":   {request(admissionv1.Update, going, going), true},
+		"deleted":            {request(admissionv1.Delete, bad, ""), true},
+		"spoilt":             {request(admissionv1.Update, good, bad), false},
+		"created":            {request(admissionv1.Create, "", bad), false},
+		"created as deleted": {request(admissionv1.Create, "", going), false},
+	} {
+		for _, path := range []string{mutatePath, validatePath} {
+			if code, answer, body := send(t, h, path, tc.r); code != 200 || answer.Allowed != tc.lets {
+				t.Errorf("%s at %s: %d %s", name, path, code, body)
+			}
+		}
+	}
+	if got := strings.Join(seen, ", "); got != "true false" {
 		t.Errorf("the handler saw %s", got)
 	}
 }

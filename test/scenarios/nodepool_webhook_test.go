@@ -167,7 +167,7 @@ func admission(t *testing.T, e *env) {
 		{`{runtimeClass: {handler: x, name: foreign}}`, `spec.runtimeClass.name: Invalid value: "foreign": is in use by a RuntimeClass that is not this pool's`},
 		{`{runtimeClass: {handler: x, name: node-pool-a}}`, `spec.runtimeClass.name: Invalid value: "node-pool-a": is the RuntimeClass of NodePool a`},
 		{`{nodeSelector: {matchLabels: {pool-b: ""}}, labels: {team: b}}`, `spec.labels[team]: Invalid value: "b": NodePool a sets it to "a" on nodes of both, with the same priority 0`},
-		{`{nodeSelector: {matchExpressions: [{key: a, operator: Like}]}}`, `spec.nodeSelector.matchExpressions[0].operator`},
+		{`{nodeSelector: {matchExpressions: [{key: a, operator: Like}]}}`, `every operator must be In or NotIn`},
 	} {
 		if _, err := e.tryKubectl(t, poolText("b", c.spec), "apply", "-f", "-"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s is not refused with %q: %v", c.spec, c.want, err)

@@ -209,7 +209,13 @@ func (r *run) take(k record.Key, c claim, owner *record.Pool) {
 	case owner != nil:
 		e := owner.Keys[k]
 		was = e.Was
-		if !r.again && (!has || !e.Holds(now.Text)) {
+		changed := !has || !e.Holds(now.Text)
+		if r.again && changed { // what the node was before it was made again says nothing about it now
+			if was = nil; has {
+				was = &now
+			}
+		}
+		if !r.again && changed {
 			if r.HeldOff != nil && r.HeldOff(k) {
 				r.conflict(c.pool.UID, k, Flapping)
 				return
@@ -298,6 +304,9 @@ func (r *run) start() {
 		return
 	}
 	k := record.TaintKey(*r.Startup)
+	if _, wanted := r.claims[k]; wanted {
+		return // a pool keeps it there
+	}
 	if now, has := r.out.State.Get(k); has {
 		r.out.State.Delete(k)
 		r.change("", k, now, true, Started)

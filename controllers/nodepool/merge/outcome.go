@@ -3,6 +3,8 @@ package merge
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,15 +47,25 @@ type Change struct {
 	Why      Why
 }
 
-// String returns the change as a plan shows it.
+// String returns the change as a plan shows it, with the beginning of long values: a status holds many.
 func (c Change) String() string {
 	switch {
 	case c.To == nil:
 		return "remove " + c.Key.String()
 	case c.From == nil:
-		return fmt.Sprintf("add %s with value %q", c.Key, *c.To)
+		return fmt.Sprintf("add %s with value %s", c.Key, quoted(*c.To))
 	}
-	return fmt.Sprintf("change %s from %q to %q", c.Key, *c.From, *c.To)
+	return fmt.Sprintf("change %s from %s to %s", c.Key, quoted(*c.From), quoted(*c.To))
+}
+
+// shown is how many bytes of a value a plan shows.
+const shown = 128
+
+func quoted(value string) string {
+	if len(value) <= shown {
+		return strconv.Quote(value)
+	}
+	return fmt.Sprintf("%q… (%d bytes)", strings.ToValidUTF8(value[:shown], ""), len(value))
 }
 
 // Evicts reports whether the change drives pods off the node.

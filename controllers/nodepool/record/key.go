@@ -7,6 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/api/nodes/v1alpha1"
+	"orrery/api/nodes/v1alpha1/admission"
 )
 
 // Kind is what of a Node a key stands for.
@@ -49,6 +52,15 @@ func taintText(k Key) string { return k.Name + ":" + string(k.Effect) }
 func parseTaint(s string) (Key, bool) {
 	name, effect, ok := strings.Cut(s, ":")
 	return Key{Kind: Taint, Name: name, Effect: corev1.TaintEffect(effect)}, ok && name != "" && effect != ""
+}
+
+// ownable reports whether a pool may write the key. A record that says otherwise was not written by this controller: whoever
+// wrote it would have the cluster's own labels and taints changed in the controller's name.
+func (k Key) ownable() bool {
+	if role, is := strings.CutPrefix(k.Name, v1alpha1.NodeRolePrefix); is && k.Kind == Label {
+		return role != "control-plane" && role != "master"
+	}
+	return !admission.Reserved(k.Name)
 }
 
 // Value is what a Node has under a key.

@@ -36,6 +36,14 @@ func TestARecordSurvivesBeingWrittenAndRead(t *testing.T) {
 	}
 }
 
+func TestRolesAndRestrictedLabelsCanBeOwned(t *testing.T) {
+	for _, name := range []string{"node-role.kubernetes.io/gpu", "node-restriction.kubernetes.io/team", "x.node-restriction.kubernetes.io/a", "kubernetes.io", "example.com/kubernetes.io"} {
+		if _, err := Parse(strings.Replace(full, `"team":`, `"`+name+`":`, 1)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestWhatIsNotUnderstoodIsAnError(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":             `pools: a`,
@@ -50,6 +58,11 @@ func TestWhatIsNotUnderstoodIsAnError(t *testing.T) {
 		"a key of two pools":  strings.Replace(full, `"joined":true}]}`, `"labels":{"team":{"set":"x"}}}]}`, 1),
 		"a taint no effect":   strings.Replace(full, `gpu:NoSchedule`, `gpu`, 1),
 		"a time that is none": strings.Replace(full, `2027-01-15T08`, `2027-01-15 08`, 1),
+		"an impossible name":  strings.Replace(full, `"name":"b"`, `"name":"../b"`, 1),
+		"a label not ours":    strings.Replace(full, `"team":`, `"topology.kubernetes.io/zone":`, 1),
+		"a taint not ours":    strings.Replace(full, `"gpu:NoSchedule"`, `"node.kubernetes.io/unreachable:NoExecute"`, 1),
+		"a role not ours":     strings.Replace(full, `"team":`, `"node-role.kubernetes.io/control-plane":`, 1),
+		"the record itself":   strings.Replace(full, `"example.com/note":`, `"nodes.orrery.dev/pools":`, 1),
 		"null":                `null`,
 		"a list":              `[]`,
 	} {

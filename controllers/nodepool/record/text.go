@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // version of the format. A record of another one is not understood.
@@ -79,8 +81,8 @@ func Parse(text string) (Record, error) {
 
 func (p poolText) parse() (Pool, error) {
 	out := Pool{Name: p.Name, UID: p.UID, Hash: p.Hash, Joined: p.Joined, Keys: map[Key]Entry{}}
-	if p.Name == "" || p.UID == "" {
-		return out, errors.New("it has no name or no uid")
+	if p.UID == "" || len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
+		return out, errors.New("it has no uid, or a name that no pool can have")
 	}
 	if p.At != nil {
 		out.At = p.At.UTC()
@@ -97,6 +99,11 @@ func (p poolText) parse() (Pool, error) {
 			return out, fmt.Errorf("taint %q is not key:effect", text)
 		}
 		out.Keys[k] = e.parse()
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(out.Keys), Compare) {
+		if !k.ownable() {
+			return out, fmt.Errorf("%s is nothing that a pool can own", k)
+		}
 	}
 	return out, nil
 }

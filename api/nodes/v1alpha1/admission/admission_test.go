@@ -89,6 +89,10 @@ func TestValidation(t *testing.T) {
 		"a clash by selector":            {spec: `{nodeSelector: {matchLabels: {b: "1"}}, labels: {team: p}}`, want: `spec.labels[team]`},
 		"no clash where they never meet": {spec: `{nodeSelector: {matchLabels: {c: "1"}}, labels: {team: p}}`},
 		"no clash by priority":           {spec: `{priority: 1, nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}}`},
+		"a clash from before":            {old: `{nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}}`, spec: `{nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}, paused: true}`},
+		"another value of it":            {old: `{nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}}`, spec: `{nodeSelector: {matchLabels: {a: "1"}}, labels: {team: q}}`, want: `spec.labels[team]`},
+		"a clash by a new selector":      {old: `{nodeSelector: {matchLabels: {c: "1"}}, labels: {team: p}}`, spec: `{nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}}`, want: `spec.labels[team]`},
+		"a clash by a new priority":      {old: `{priority: 1, nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}}`, spec: `{nodeSelector: {matchLabels: {a: "1"}}, labels: {team: p}}`, want: `spec.labels[team]`},
 		"no clash of a taint on join":    {spec: `{nodeSelector: {matchLabels: {a: "1"}}, taints: [{key: t, effect: NoSchedule, propagation: OnJoin}]}`},
 	} {
 		var old *v1alpha1.NodePool

@@ -34,7 +34,7 @@ func Validate(old, p *v1alpha1.NodePool, w World) field.ErrorList {
 	errs = append(errs, validateRollout(p)...)
 	errs = append(errs, validateRuntimeClass(old, p, w)...)
 	if len(errs) == 0 {
-		errs = append(errs, validatePeers(p, w)...)
+		errs = append(errs, validatePeers(old, p, w)...)
 	}
 	return errs
 }
@@ -111,6 +111,14 @@ func validateKey(path *field.Path, key string) (errs field.ErrorList) {
 		errs = append(errs, field.Forbidden(path, "keys of orrery.dev are this operator's own; use a domain of yours"))
 	}
 	return errs
+}
+
+// Reserved reports whether a label, annotation or taint is the cluster's or this operator's own, by its key. The labels of
+// node roles are too; spec.nodeRole is the way to write one.
+func Reserved(key string) bool {
+	domain, _, has := strings.Cut(key, "/")
+	return has && !within(domain, "node-restriction.kubernetes.io") &&
+		(within(domain, "kubernetes.io") || within(domain, "k8s.io") || within(domain, "orrery.dev"))
 }
 
 // within reports whether a domain is another one, or below it.

@@ -27,9 +27,13 @@ type World struct {
 }
 
 // validatePeers refuses a key to which another pool of the same priority gives another value on the same nodes. Which
-// one would win is then a matter of age, which nobody has chosen.
-func validatePeers(p *v1alpha1.NodePool, w World) (errs field.ErrorList) {
-	mine := values(p)
+// one would win is then a matter of age, which nobody has chosen. A clash that was there before the change, as when nodes
+// have been labelled since, does not hold up another change.
+func validatePeers(old, p *v1alpha1.NodePool, w World) (errs field.ErrorList) {
+	mine, before := values(p), map[key]value{}
+	if old != nil && old.Spec.Priority == p.Spec.Priority && reflect.DeepEqual(old.Selector(), p.Selector()) {
+		before = values(old)
+	}
 	for _, other := range w.Pools {
 		if other.Name == p.Name || other.DeletionTimestamp != nil || other.Spec.Priority != p.Spec.Priority {
 			continue
@@ -37,7 +41,9 @@ func validatePeers(p *v1alpha1.NodePool, w World) (errs field.ErrorList) {
 		theirs := values(other)
 		var clashes []key
 		for k, v := range mine {
-			if has, ok := theirs[k]; ok && has.text != v.text {
+			has, ok := theirs[k]
+			was, had := before[k]
+			if ok && has.text != v.text && !(had && was.text == v.text) {
 				clashes = append(clashes, k)
 			}
 		}
