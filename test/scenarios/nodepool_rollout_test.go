@@ -20,7 +20,7 @@ func TestNodePoolRollout(t *testing.T) {
 	for i := range nodes {
 		e.label(t, fmt.Sprintf("node-%d", i+1), "pool-turns=")
 	}
-	for i := range nodes { // there is little on a new node that a change could disturb
+	for i := range nodes { // they were there before the pool, so this is a rollout too
 		e.carries(t, fmt.Sprintf("node-%d", i+1), "label team=one")
 	}
 
