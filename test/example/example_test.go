@@ -3,6 +3,7 @@ package example
 import (
 	"go/format"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,6 +39,20 @@ func TestTheCodeOfTheDocumentIsFormatted(t *testing.T) {
 		if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
 			t.Errorf("%s is not formatted: %v", name, err)
 		}
+	}
+}
+
+// The controller of the document is compiled into the daemon, which has it among its controllers, and passes its test.
+func TestTheControllerOfTheDocumentIsOneOfTheDaemon(t *testing.T) {
+	daemon, program, err := Daemon(root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(program).CombinedOutput(); err != nil {
+		t.Errorf("its test: %v\n%s", err, out)
+	}
+	if out, err := exec.Command(daemon, "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "team-controller") {
+		t.Errorf("the help of the daemon does not list it: %v", err)
 	}
 }
 
