@@ -117,6 +117,9 @@ func (b *bench) phase(ctx context.Context, name, size string, pods int, do func(
 	if err := profile(); err != nil {
 		return fmt.Errorf("%s: profile: %w", name, err)
 	}
+	if err := b.stopped(ctx); err != nil {
+		return fmt.Errorf("%s: wait for pods to stop: %w", name, err)
+	}
 	time.Sleep(500 * time.Millisecond) // what it still does for the phase belongs to the phase
 	after, err := b.manager.sample(ctx)
 	if err != nil {
@@ -130,6 +133,22 @@ func (b *bench) phase(ctx context.Context, name, size string, pods int, do func(
 		fmt.Printf("%-8s %-6s %-8s %6.2fs wall %6.2fs cpu %7.0f requests %4d MiB peak\n", b.kind, size, name, wall.Seconds(), (after.cpu - before.cpu).Seconds(), after.requests-before.requests, after.peak>>20)
 	}
 	return nil
+}
+
+// stopped returns once no pod is being stopped any more. A phase is over before, when nobody waits for these pods; but the
+// kubelets are slower than the managers, and the next phase of the faster manager would begin with more of them.
+func (b *bench) stopped(ctx context.Context) error {
+	for {
+		pods, err := b.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		stopping := func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }
+		if !slices.ContainsFunc(pods.Items, stopping) {
+			return nil
+		}
+		time.Sleep(5 * poll)
+	}
 }
 
 // step is one phase of a workload: what is done, and how one sees that it is over.
