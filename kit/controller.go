@@ -259,24 +259,28 @@ func (c *controller[K]) background(ctx context.Context, s attached[K]) {
 // waitForSync waits until the caches and sources have their first state, saying every ten seconds which have not. It
 // reports false if ctx ended first.
 func (c *controller[K]) waitForSync(ctx context.Context) bool {
-	const slowest, say = 100 * time.Millisecond, 10 * time.Second
-	poll := 5 * time.Millisecond
-	next := time.Now().Add(say)
+	// Whoever takes over works as soon as its caches are confirmed; others may take their time.
+	const soon, poll, later, say = time.Second, 5 * time.Millisecond, 100 * time.Millisecond, 10 * time.Second
+	start := time.Now()
+	next := start.Add(say)
 	for {
 		informers, _ := c.cc.needs.list()
 		waiting := c.unsynced(informers)
 		if len(waiting) == 0 {
 			return true
 		}
-		if now := time.Now(); !now.Before(next) {
+		now, pause := time.Now(), poll
+		if !now.Before(next) {
 			c.log.Info("Waiting for caches", "kinds", waiting)
 			next = now.Add(say)
+		}
+		if now.Sub(start) > soon {
+			pause = later
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(poll):
-			poll = min(2*poll, slowest)
+		case <-time.After(pause):
 		}
 	}
 }

@@ -110,8 +110,14 @@ func (c *Cache) run(i *Informer) {
 	if c.opened {
 		i.open()
 	}
+	first := c.first
 	for _, p := range i.pieces() {
-		c.running.Go(func() { p.shared.RunWithContext(ctx) })
+		c.running.Go(func() {
+			if first != nil {
+				<-first.Done()
+			}
+			p.shared.RunWithContext(ctx)
+		})
 	}
 }
 

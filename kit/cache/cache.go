@@ -89,6 +89,7 @@ type Cache struct {
 	mu        sync.Mutex      // guards the fields below
 	ctx       context.Context // of the informers; nil: they do not run
 	opened    bool            // handlers are told
+	first     context.Context // until its end those that are in doubt come before new informers; nil: none is
 	informers map[informerID]*Informer
 	measured  map[schema.GroupVersionResource]bool // resources whose metrics are taken by an informer
 	running   sync.WaitGroup

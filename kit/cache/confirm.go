@@ -24,6 +24,8 @@ const (
 	aMoment = 20 * time.Millisecond
 	// lagLimit is how long a cache may lack what the server has before it is listed anew.
 	lagLimit = 2 * time.Second
+	// firstLimit is how long new informers let those in doubt go first.
+	firstLimit = time.Second
 	// confirmPoll is the time between two looks at a cache that lags, confirmRetry that after a failed request.
 	confirmPoll, confirmRetry = 5 * time.Millisecond, 500 * time.Millisecond
 )
@@ -33,22 +35,31 @@ const (
 // informer counts as not synced from then on until its store has been found to hold all that the server had after the
 // call: because the store has reached the version of a consistent list, or because its objects are those of one, by name
 // and version. One that stays behind is listed anew. What the informer cannot be asked about stays in doubt, with
-// whoever needs it.
+// whoever needs it. Informers that are asked for meanwhile wait a while, as the first work waits for what is in doubt.
 func (c *Cache) Confirm(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil {
 		return // they will list after this
 	}
+	var doubts sync.WaitGroup
+	first, certain := context.WithTimeout(ctx, firstLimit)
+	c.first = first
 	log := c.o.Log
 	for _, whole := range c.sorted() {
 		for _, i := range whole.pieces() {
 			i.doubted.Store(true)
+			doubts.Add(1)
 			c.running.Go(func() {
+				defer doubts.Done()
 				i.confirm(ctx, log, func() (lister, error) { return c.names(i.GVK, i.namespace) })
 			})
 		}
 	}
+	c.running.Go(func() {
+		defer certain()
+		doubts.Wait()
+	})
 }
 
 // lister returns the metadata of the objects that an informer should hold.
@@ -126,6 +137,7 @@ func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (l
 
 // compare returns how many objects the store lacks, holds in an older version, or holds although they are gone.
 func (i *Informer) compare(ctx context.Context, names lister) (lag int, err error) {
+	var since metav1.ListOptions
 	if i.Len() > fewObjects {
 		one, err := names(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
@@ -136,8 +148,10 @@ func (i *Informer) compare(ctx context.Context, names lister) (lag int, err erro
 				return 0, nil
 			}
 		}
+		// As consistent as the first answer. To be as new as this one the server would ask its storage once more, and wait.
+		since = metav1.ListOptions{ResourceVersion: one.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
-	all, err := names(ctx, metav1.ListOptions{})
+	all, err := names(ctx, since)
 	if err != nil {
 		return 0, err
 	}

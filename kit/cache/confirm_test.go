@@ -233,6 +233,33 @@ func TestACacheThatCannotBeComparedStaysInDoubt(t *testing.T) {
 	})
 }
 
+// TestNewInformersLetThoseInDoubtGoFirst, but not for long: what is in doubt may stay so.
+func TestNewInformersLetThoseInDoubtGoFirst(t *testing.T) {
+	for name, after := range map[string]struct {
+		freed bool
+		pass  time.Duration
+	}{"until they are confirmed": {true, 50 * time.Millisecond}, "and not for ever": {false, time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			onStandby(t, func(t *testing.T, api *kittest.API, c *cache.Cache, pods cache.Store[*corev1.Pod], ctx context.Context) {
+				api.FreezeWatch(podKind, true)
+				api.Create(t, pod("c", "n1"))
+				c.Confirm(ctx)
+				c.Start(ctx)
+				maps := must(c.Informer(mapKind, cache.MetadataOnly))
+				api.Pass(100 * time.Millisecond)
+				if maps.HasSynced() {
+					t.Error("a new informer has listed before the pods were confirmed")
+				}
+				api.FreezeWatch(podKind, !after.freed)
+				api.Pass(after.pass)
+				if !maps.HasSynced() || pods.Informer().HasSynced() != after.freed {
+					t.Errorf("after %v: new informer filled %t, want true; pods trusted %t, want %t", after.pass, maps.HasSynced(), pods.Informer().HasSynced(), after.freed)
+				}
+			})
+		})
+	}
+}
+
 func TestEveryFormAndPartIsConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)

@@ -239,7 +239,9 @@ func warmStandby(t *testing.T, pods int, limit time.Duration, args ...string) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		must(e.Client().AppsV1().ReplicaSets("default").Create(t.Context(), replicaSet(fmt.Sprint("crowd-", i), int32(pods/20)), metav1.CreateOptions{}))(t)
+		crowd := replicaSet(fmt.Sprint("crowd-", i), int32(pods/20))
+		crowd.Spec.Template.Spec.SchedulerName = "nobody" // the pods of a cluster at rest are not scheduled all the time
+		must(e.Client().AppsV1().ReplicaSets("default").Create(t.Context(), crowd, metav1.CreateOptions{}))(t)
 	}
 	eventually(t, "the pods", func() error { return differ("pods", len(e.audit(t, createdPod)), pods) })
 	var all []time.Duration
