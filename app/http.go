@@ -2,24 +2,31 @@ package app
 
 import (
 	"context"
+	"runtime/debug"
 
 	"k8s.io/component-base/metrics/prometheus/compatversion"
-	"k8s.io/component-base/version"
 
 	"orrery/app/serving"
 	"orrery/kit/manager"
+	"orrery/options"
 )
 
-// The Kubernetes version that this program is equal to, and the oldest that it can work beside.
-const (
-	kubeVersion      = "1.37"
-	minCompatVersion = "1.36"
-)
+// kubeVersion is the Kubernetes version that this program is equal to.
+const kubeVersion = "1.37"
+
+// versions are those of which the HTTP pages and the metrics tell.
+type versions struct{ binary, emulated, oldest string }
+
+func versionsOf(s *options.CMServer, info *debug.BuildInfo) versions {
+	return versions{releaseOf(info), s.Gates.Emulated(), s.Gates.OldestCompatible()}
+}
 
 // addHTTP binds the HTTPS port and has the manager serve on it. It does nothing where HTTPS is turned off.
 func (d *daemon) addHTTP(ctx context.Context) error {
 	s := d.options
-	compatversion.RecordCompatVersionInfo(ctx, "kube", kubeVersion, kubeVersion, minCompatVersion)
+	info, _ := debug.ReadBuildInfo()
+	v := versionsOf(s, info)
+	compatversion.RecordCompatVersionInfo(ctx, "kube", v.binary, v.emulated, v.oldest)
 	mux := serving.NewMux()
 	serving.Endpoints{
 		Component: component, Health: d.manager.Checks(),
@@ -34,7 +41,7 @@ func (d *daemon) addHTTP(ctx context.Context) error {
 			}
 			return values
 		},
-		Status:    &serving.Status{BinaryVersion: version.Get().GitVersion},
+		Status:    &serving.Status{BinaryVersion: v.binary, EmulationVersion: v.emulated},
 		Profiling: s.Debugging.Profiling, ContentionProfiling: s.Debugging.ContentionProfiling,
 		Controllers: d.status,
 	}.Install(mux)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -128,6 +129,10 @@ func (s *CMServer) applyFlagless(l configLeaf) bool {
 			list = append(list, kcmconfigv1alpha1.GroupResource{Group: item["Group"], Resource: item["Resource"]})
 		}
 		return slices.Equal(list, uncollected())
+	case "Generic.Address":
+		return slices.Contains([]string{"", anyAddress}, l.values[0])
+	case "PersistentVolumeBinderController.VolumeConfiguration.PersistentVolumeRecyclerConfiguration.MaximumRetry":
+		return slices.Contains([]string{"0", strconv.Itoa(recyclerTries)}, l.values[0])
 	default:
 		zero := slices.ContainsFunc(l.values, func(v string) bool { return v == "" || v == "0" || v == "0s" || v == "false" })
 		return zero || len(l.values)+len(l.items) == 0

@@ -123,11 +123,26 @@ func TestConfigProblemsHaveLines(t *testing.T) {
 }
 
 func TestConfigFieldsWithoutEffectWarn(t *testing.T) {
-	s, err := withConfig(t, header+"Generic:\n  Port: 0\n  Address: 0.0.0.0\nNodeLifecycleController:\n  PodEvictionTimeout: 5m\nDeprecatedController: {}\nJobController: null\n")
+	s, err := withConfig(t, header+"Generic:\n  Port: 0\n  Address: 127.0.0.1\nNodeLifecycleController:\n  PodEvictionTimeout: 5m\nDeprecatedController: {}\nJobController: null\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkLines(t, strings.Join(s.Warnings(), "\n"), [][]string{{"f.yaml:5: Generic.Address has no effect"}, {"f.yaml:7: NodeLifecycleController.PodEvictionTimeout"}})
+}
+
+// TestWhatConfigzSaysOfFixedSettingsIsNoNews: upstream's page, stored as a file, has them as well.
+func TestWhatConfigzSaysOfFixedSettingsIsNoNews(t *testing.T) {
+	s, err := withConfig(t, header+"Generic:\n  Address: 0.0.0.0\nPersistentVolumeBinderController:\n  VolumeConfiguration:\n    PersistentVolumeRecyclerConfiguration:\n      MaximumRetry: 3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkLines(t, strings.Join(s.Warnings(), "\n"), nil)
+	c := asJSON(t, s.Configz())
+	for _, want := range []string{`"Address":"0.0.0.0"`, `"MaximumRetry":3`} {
+		if !strings.Contains(strings.ReplaceAll(c, ": ", ":"), want) {
+			t.Errorf("configz lacks %s", want)
+		}
+	}
 }
 
 func TestConfigIsReadByComplete(t *testing.T) {

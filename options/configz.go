@@ -31,8 +31,16 @@ func (s *CMServer) Configz() any {
 	c.Generic.ClientConnection.AcceptContentTypes = s.AcceptContentTypes
 	c.Generic.LeaderMigration = s.migration.configuration()
 	c.GarbageCollectorController.GCIgnoredResources = uncollected()
+	c.Generic.Address = anyAddress
+	c.PersistentVolumeBinderController.VolumeConfiguration.PersistentVolumeRecyclerConfiguration.MaximumRetry = recyclerTries
 	return c
 }
+
+// What else is fixed, and part of a configuration all the same.
+const (
+	anyAddress    = "0.0.0.0"
+	recyclerTries = 3
+)
 
 // uncollected are the resources that the garbage collector leaves alone, which is fixed.
 func uncollected() []kcmconfigv1alpha1.GroupResource {

@@ -137,15 +137,22 @@ func (g *Gates) values() (map[string]bool, []error) {
 // Validate reports every problem, each with flag, value and what would be right.
 func (g *Gates) Validate() []error {
 	_, errs := g.resolve()
+	_, _, problems := g.versions()
+	return append(errs, problems...)
+}
+
+// versions returns the minor version to emulate and the oldest one to get along with, the defaults where a flag is wrong.
+func (g *Gates) versions() (emulated, oldest uint, errs []error) {
 	emulated, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor)
 	if err != nil {
 		errs = append(errs, err)
 		emulated = kubeMinor
 	}
-	if _, err := kubeVersion("min-compatibility-version", g.MinCompatibilityVersion, max(emulated-1, oldestMinor), emulated); err != nil {
+	oldest, err = kubeVersion("min-compatibility-version", g.MinCompatibilityVersion, max(emulated-1, oldestMinor), emulated)
+	if err != nil {
 		errs = append(errs, err)
 	}
-	return errs
+	return emulated, oldest, errs
 }
 
 // kubeVersion returns the minor version that a flag gives, which must be between the oldest and latest.
@@ -198,10 +205,13 @@ const CoordinatedLeaderElection featuregate.Feature = "CoordinatedLeaderElection
 
 // Emulated returns the version that this daemon is told to emulate, as major.minor.
 func (g *Gates) Emulated() string {
-	minor, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor)
-	if err != nil {
-		minor = kubeMinor
-	}
+	minor, _, _ := g.versions()
+	return fmt.Sprintf("1.%d", minor)
+}
+
+// OldestCompatible returns the oldest version that this daemon is told to get along with, as major.minor.
+func (g *Gates) OldestCompatible() string {
+	_, minor, _ := g.versions()
 	return fmt.Sprintf("1.%d", minor)
 }
 

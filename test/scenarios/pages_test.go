@@ -126,8 +126,11 @@ func TestPages(t *testing.T) {
 		if page := admin.get(t, "/flagz", 200); !strings.Contains(page, "use-service-account-credentials=true") {
 			t.Errorf("flagz:\n%s", page)
 		}
-		if page := admin.get(t, "/statusz", 200); !strings.Contains(page, "Go version: go1.") || !strings.Contains(page, "/metrics") {
-			t.Errorf("statusz:\n%s", page)
+		page := admin.get(t, "/statusz", 200)
+		for _, line := range []string{"Go version: go1.", "Binary version: 1.37.", "Emulation version: 1.37\n", "/metrics"} {
+			if !strings.Contains(page, line) {
+				t.Errorf("statusz lacks %q:\n%s", line, page)
+			}
 		}
 	})
 	t.Run("every loop has a page", func(t *testing.T) { loopPages(t, admin) })
