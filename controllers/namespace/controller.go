@@ -61,12 +61,12 @@ func (o *options) validate() []error {
 func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	namespaces := kit.Store[corev1.Namespace](cc)
 	r := &reconciler{
-		live: cc.Live, pods: kit.Store[corev1.Pod](cc), waiting: &waitingSet{},
+		live: cc.Live, pods: kit.Store[corev1.Pod](cc), waiting: &waitingSet{}, seen: &sightings{},
 		kinds: &kindList{discover: cc.Discovery.ServerPreferredNamespacedResources}, resync: o.resync,
 	}
 	return true, kit.NewController(cc, kit.Objects(namespaces, r)).
 		Watch(
-			kit.For(deletionSeen).Delayed(grace),
+			kit.For(deletionSeen),
 			kit.Watches(r.waiting.namespaceOf, podGone).Delayed(podsSettle),
 		).
 		Queue("namespace").Workers(int(o.workers)).Complete()

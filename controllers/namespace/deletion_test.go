@@ -128,6 +128,73 @@ func TestPodsGoBeforeEverythingElse(t *testing.T) {
 	})
 }
 
+// TestPodsAreToldToStopAtOnce: they take the most time, and nothing else may go before them.
+func TestPodsAreToldToStopAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"), configMap("shop", "needed"), pod("shop", "a", "n"), pod("other", "a", "n"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		start := time.Now()
+		api.Delete(t, namespace("shop"))
+		after(api, start, time.Second)
+		api.Expect(t, "deletecollection v1/pods shop")
+		// An API server that has not heard of the deletion yet lets another one in.
+		api.Remove(t, pod("shop", "a", ""))
+		api.Create(t, pod("shop", "late", "n"))
+		after(api, start, 4900*time.Millisecond)
+		api.Expect(t)
+		if !api.Get(t, configMap("shop", "needed")) || !api.Get(t, namespace("shop")) {
+			t.Error("more than pods went within the grace")
+		}
+		after(api, start, 6*time.Second)
+		late := pod("shop", "late", "")
+		if api.Get(t, late) && late.DeletionTimestamp == nil {
+			t.Errorf("the late pod stays; writes: %v", api.Writes())
+		}
+		if !api.Get(t, pod("other", "a", "")) {
+			t.Error("a pod of another namespace went")
+		}
+	})
+}
+
+// TestThePodsOfANamespaceMadeAnewAreLeftAlone: the cache may still show the one that was deleted.
+func TestThePodsOfANamespaceMadeAnewAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := namespace("shop")
+		api := kittest.New(t, old, pod("shop", "a", "n"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb != "get" || r.Resource.Resource != "namespaces" {
+				return nil
+			}
+			api.Unreact()
+			api.Remove(t, old)
+			api.Create(t, namespace("shop"))
+			return nil
+		})
+		api.Delete(t, old)
+		api.Pass(time.Minute)
+		api.Expect(t)
+	})
+}
+
+func TestADeletionIsForgottenInTime(t *testing.T) {
+	var s sightings
+	start := time.Unix(1000, 0)
+	if left := s.graceLeft("a", start); left != grace {
+		t.Errorf("at first sight %v are left, want %v", left, grace)
+	}
+	if left := s.graceLeft("a", start.Add(3*time.Second)); left != grace-3*time.Second {
+		t.Errorf("after 3 s %v are left", left)
+	}
+	s.graceLeft("b", start.Add(2*time.Hour))
+	s.forget("b")
+	if len(s.first) != 0 {
+		t.Errorf("remembered: %v, want none: the one is old, the other was forgotten", s.first)
+	}
+}
+
 func TestAFinalizerIsWaitedForAndNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := configMap("shop", "held", "example.com/hold")

@@ -22,16 +22,22 @@ type reconciler struct {
 	pods    cache.Store[*corev1.Pod]
 	kinds   *kindList
 	waiting *waitingSet
+	seen    *sightings
 	resync  time.Duration
 }
 
-// Reconcile takes a deleted namespace one pass further, and finalizes it when nothing is left.
+// Reconcile takes a deleted namespace one pass further, and finalizes it when nothing is left. Before its grace is over
+// only its pods are told to stop.
 func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (kit.Result, error) {
 	if cached.DeletionTimestamp == nil || len(cached.Spec.Finalizers) == 0 {
 		r.waiting.done(cached.Name)
+		r.seen.forget(cached.UID)
 		return kit.Done, nil
 	}
 	now := time.Now()
+	if left := r.seen.graceLeft(cached.UID, now); left > 0 {
+		return kit.After(left), r.stopPods(ctx, cached)
+	}
 	if due, waits := r.waiting.dueAt(cached.Name); waits && now.Before(due) && len(r.pods.List(cached.Name)) > 0 {
 		return kit.After(due.Sub(now)), nil // some pods went, but not the last one
 	}
