@@ -68,7 +68,7 @@ func TestAPoolThatCannotBeWorkedWithKeepsWhatItHas(t *testing.T) {
 					said[c["type"].(string)] = c["status"].(string) + " " + c["reason"].(string)
 				}
 				observed, _, _ := unstructured.NestedInt64(p.Object, "status", "observedGeneration")
-				if said["Degraded"] != "True InvalidSpec" || said["Ready"] != "False InvalidSpec" || said["RuntimeClassReady"] != "False InvalidSpec" || observed != p.GetGeneration() {
+				if said["Degraded"] != "True InvalidSpec" || said["Ready"] != "False InvalidSpec" || said["NodesUpdated"] != "False InvalidSpec" || said["RuntimeClassReady"] != "False InvalidSpec" || observed != p.GetGeneration() {
 					t.Errorf("it says %v for generation %d of %d", said, observed, p.GetGeneration())
 				}
 

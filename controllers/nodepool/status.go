@@ -92,6 +92,8 @@ func nodesUpdated(k *known, c census, t turns) metav1.Condition {
 	const kind = v1alpha1.ConditionNodesUpdated
 	progress := fmt.Sprintf("%d of %d nodes are as the pool asks", c.updated, c.nodes)
 	switch {
+	case k.problem != nil:
+		return condition(kind, false, reasonInvalid, "No node is changed: "+k.problem.Error())
 	case k.pool.Audit && c.pending > 0:
 		return condition(kind, false, "Audit", fmt.Sprintf("%d nodes would be changed; see status.plan", c.pending))
 	case c.updated == c.nodes:

@@ -12,8 +12,8 @@ var crash = regexp.MustCompile(`(?:^|[^-\w])[Pp]anic\b|WARNING: DATA RACE|^gorou
 // denied matches the words for a missing permission.
 var denied = regexp.MustCompile(`[Ff]orbidden|\b403\b|Unauthorized`)
 
-// overQuota matches a refusal that is put in the same words and is no missing permission.
-var overQuota = regexp.MustCompile(`is forbidden: exceeded quota:`)
+// byAdmission matches the refusals that are put in the same words and are no missing permission: of quotas and policies.
+var byAdmission = regexp.MustCompile(`is forbidden: (exceeded quota:|ValidatingAdmissionPolicy \S+ with binding \S+ denied request:)`)
 
 // errorLine matches the head of an error in the text log format.
 var errorLine = regexp.MustCompile(`^[EF]\d{4} \d\d:\d\d:\d\d`)
@@ -24,7 +24,7 @@ func faultsInLog(text string, allowed []*regexp.Regexp) (bad []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
-		case crash.MatchString(line), denied.MatchString(line) && !overQuota.MatchString(line):
+		case crash.MatchString(line), denied.MatchString(line) && !byAdmission.MatchString(line):
 			bad = append(bad, line)
 		case errorLine.MatchString(line) && !matchesAny(line, allowed):
 			bad = append(bad, line)
@@ -46,19 +46,20 @@ func TestFaultsInLogAreFound(t *testing.T) {
 	const head = " 12:00:00.000000      17 x.go:1] "
 	allowed := []*regexp.Regexp{regexp.MustCompile("connection refused")}
 	for line, want := range map[string]bool{
-		"I1129" + head + `"Started controller" controller="x"`:                             false,
-		"E1129" + head + `"Reconcile failed" err="boom"`:                                   true,
-		"E1129" + head + `"x" err="dial: connection refused"`:                              false,
-		"I1129" + head + `"x" err="pods is forbidden: User ..."`:                           true,
-		"E1129" + head + `"x" err="pods is forbidden: exceeded quota: connection refused"`: false,
-		"E1129" + head + `"x" err="pods is forbidden: exceeded quota: x"`:                  true,
-		"I1129" + head + `"Caught a panic" panic="x"`:                                      true,
-		"goroutine 7 [running]:":                                                           true,
-		"WARNING: DATA RACE":                                                               true,
-		"panic: nil map":                                                                   true,
-		"fatal error: all goroutines are asleep":                                           true,
-		"I1129" + head + `"Starting" flags="--unauthorized-ttl=1s"`:                        false,
-		"I1129" + head + `"Starting" flags=["--panic-policy=isolate"]`:                     false,
+		"I1129" + head + `"Started controller" controller="x"`:                                                                             false,
+		"E1129" + head + `"Reconcile failed" err="boom"`:                                                                                   true,
+		"E1129" + head + `"x" err="dial: connection refused"`:                                                                              false,
+		"I1129" + head + `"x" err="pods is forbidden: User ..."`:                                                                           true,
+		"E1129" + head + `"x" err="pods is forbidden: exceeded quota: connection refused"`:                                                 false,
+		"E1129" + head + `"x" err="pods is forbidden: exceeded quota: x"`:                                                                  true,
+		"E1129" + head + `"x" err="nodes is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: connection refused"`: false,
+		"I1129" + head + `"Caught a panic" panic="x"`:                                                                                      true,
+		"goroutine 7 [running]:":                 true,
+		"WARNING: DATA RACE":                     true,
+		"panic: nil map":                         true,
+		"fatal error: all goroutines are asleep": true,
+		"I1129" + head + `"Starting" flags="--unauthorized-ttl=1s"`:    false,
+		"I1129" + head + `"Starting" flags=["--panic-policy=isolate"]`: false,
 	} {
 		if got := len(faultsInLog(line, allowed)) > 0; got != want {
 			t.Errorf("%s: found %v, want %v", line, got, want)
