@@ -73,6 +73,9 @@ func NewCMServer() *CMServer {
 	}
 }
 
+// rangeController hands out the ranges of pod addresses.
+const rangeController = "node-ipam-controller"
+
 // sharedSection is the section of the flags that several service account controllers read.
 const sharedSection = "serviceaccount-controller"
 
@@ -182,7 +185,8 @@ func (s *CMServer) Validate(knownControllers, disabledByDefault []string) error 
 	errs = append(errs, s.Gates.Validate()...)
 	errs = append(errs, s.Webhooks.Validate()...)
 	errs = append(errs, s.Operation.Validate()...)
-	errs = append(errs, s.Shared.Validate()...)
+	ranges := s.IsEnabled(kit.Descriptor{Name: rangeController})
+	errs = append(errs, s.Shared.Validate(ranges)...)
 	errs = append(errs, s.SecureServing.Validate()...)
 	errs = append(errs, s.Authentication.Validate()...)
 	errs = append(errs, s.Authorization.Validate()...)
@@ -191,7 +195,7 @@ func (s *CMServer) Validate(knownControllers, disabledByDefault []string) error 
 			errs = append(errs, d.Validate()...)
 		}
 	}
-	if s.unbuilt["service-cluster-ip-range"] != "" {
+	if ranges && s.unbuilt["service-cluster-ip-range"] != "" {
 		errs = append(errs, validateCIDRs("service-cluster-ip-range", s.flag("service-cluster-ip-range").Value.String())...)
 	}
 	errs = append(errs, s.validateMetrics()...)
@@ -210,8 +214,8 @@ func (s *CMServer) Warnings() []string {
 	if burst := s.flag("kube-api-burst"); s.QPS <= 0 && s.given(burst) {
 		warnings = append(warnings, fmt.Sprintf("--kube-api-burst=%d has no effect: --kube-api-qps does not limit requests", s.Burst))
 	}
-	if s.Shared.Cloud.AllocateNodeCIDRs && !slices.Contains(s.KnownControllers(), "node-ipam-controller") {
-		warnings = append(warnings, "--allocate-node-cidrs=true has no effect: node-ipam-controller is not in this build")
+	if s.Shared.Cloud.AllocateNodeCIDRs && !slices.Contains(s.KnownControllers(), rangeController) {
+		warnings = append(warnings, "--allocate-node-cidrs=true has no effect: "+rangeController+" is not in this build")
 	}
 	return warnings
 }

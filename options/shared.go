@@ -74,9 +74,13 @@ func (o *Shared) AddFlags(fs *pflag.FlagSet) {
 		"Number of service accounts and of token secrets handled at once.")
 }
 
-// Validate reports every problem, each with flag, value and what would be right.
-func (o *Shared) Validate() []error {
+// Validate reports every problem, each with flag, value and what would be right. ranges says that pod addresses are to be
+// handed out; without that nobody reads the ranges.
+func (o *Shared) Validate(ranges bool) []error {
 	errs := o.Cloud.Validate()
+	if ranges {
+		errs = append(errs, o.Cloud.validateRanges()...)
+	}
 	if o.ServiceAccountTokenSyncs < 1 {
 		errs = append(errs, fmt.Errorf("--concurrent-serviceaccount-token-syncs must be at least 1, got %d", o.ServiceAccountTokenSyncs))
 	}
@@ -122,7 +126,7 @@ func (o *Cloud) AddFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// Validate reports every problem, each with flag, value and what would be right.
+// Validate reports every problem of the settings but the ranges, each with flag, value and what would be right.
 func (o *Cloud) Validate() []error {
 	var errs []error
 	if o.Provider != "" && o.Provider != "external" {
@@ -131,6 +135,11 @@ func (o *Cloud) Validate() []error {
 	if t := o.CIDRAllocatorType; t != "" && t != rangeAllocator {
 		errs = append(errs, fmt.Errorf("--cidr-allocator-type must be %s, since cloud providers are not built in any more, got %q", rangeAllocator, t))
 	}
+	return errs
+}
+
+func (o *Cloud) validateRanges() []error {
+	var errs []error
 	if o.AllocateNodeCIDRs && o.ClusterCIDR == "" {
 		errs = append(errs, fmt.Errorf("--allocate-node-cidrs=true needs --cluster-cidr, as in 10.244.0.0/16, which is empty"))
 	}

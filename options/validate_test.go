@@ -86,6 +86,16 @@ func TestCIDRs(t *testing.T) {
 	checkLines(t, text(validate(mustParse(t, "--allocate-node-cidrs"))), [][]string{{"--allocate-node-cidrs=true needs --cluster-cidr"}})
 }
 
+// TestRangesThatNobodyReads: where another program hands out pod addresses, its manifests may say anything of them here.
+func TestRangesThatNobodyReads(t *testing.T) {
+	for _, off := range []string{"*,-nodeipam", "*,-node-ipam-controller", "deployment"} {
+		s := mustParse(t, "--controllers="+off, "--allocate-node-cidrs", "--service-cluster-ip-range=10.0.0.0/8,11.0.0.0/8")
+		if err := validate(s); err != nil {
+			t.Errorf("--controllers=%s: %v", off, err)
+		}
+	}
+}
+
 func TestUnknownFlagsSuggestTheNearest(t *testing.T) {
 	for arg, want := range map[string]string{
 		"--concurent-deployment-syncs=3": "did you mean --concurrent-deployment-syncs?",

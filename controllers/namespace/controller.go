@@ -1,7 +1,9 @@
 package namespace
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -44,7 +46,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.workers, "concurrent-namespace-syncs", o.workers,
 		"Number of deleted namespaces emptied at once. A larger number is faster and loads the API server more.")
 	fs.DurationVar(&o.resync, "namespace-sync-period", o.resync,
-		"How often at least a namespace that is being deleted is looked at again.")
+		"How often at least a namespace that is being deleted is looked at again; 0 leaves it to what is left in it.")
 }
 
 func (o *options) validate() []error {
@@ -52,8 +54,8 @@ func (o *options) validate() []error {
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--concurrent-namespace-syncs must be at least 1, got %d", o.workers))
 	}
-	if o.resync <= 0 {
-		errs = append(errs, fmt.Errorf("--namespace-sync-period must be longer than 0, got %s", o.resync))
+	if o.resync < 0 {
+		errs = append(errs, fmt.Errorf("--namespace-sync-period must be at least 0, where 0 sets no bound, got %s", o.resync))
 	}
 	return errs
 }
@@ -62,7 +64,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	namespaces := kit.Store[corev1.Namespace](cc)
 	r := &reconciler{
 		live: cc.Live, pods: kit.Store[corev1.Pod](cc), waiting: &waitingSet{}, seen: &sightings{},
-		kinds: &kindList{discover: cc.Discovery.ServerPreferredNamespacedResources}, resync: o.resync,
+		kinds: &kindList{discover: cc.Discovery.ServerPreferredNamespacedResources}, resync: cmp.Or(o.resync, math.MaxInt64),
 	}
 	return true, kit.NewController(cc, kit.Objects(namespaces, r)).
 		Watch(

@@ -430,7 +430,10 @@ func TestANamespaceOfTheSameNameMadeAnewIsNotEmptied(t *testing.T) {
 }
 
 func TestFlagsAreValidated(t *testing.T) {
-	if errs := (&options{}).validate(); len(errs) != 2 {
+	if errs := (&options{resync: -1}).validate(); len(errs) != 2 {
 		t.Errorf("errors = %v, want one for each flag", errs)
+	}
+	if errs := (&options{workers: 1}).validate(); len(errs) != 0 {
+		t.Errorf("errors = %v, want none where no period is asked for", errs)
 	}
 }
