@@ -157,6 +157,30 @@ func TestPodsAreToldToStopAtOnce(t *testing.T) {
 	})
 }
 
+// TestManyPodsDoNotMakeTheGraceLonger: the server answers a request that deletes many only when it has.
+func TestManyPodsDoNotMakeTheGraceLonger(t *testing.T) {
+	for _, takes := range []time.Duration{4 * time.Second, 6 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			api := kittest.New(t, namespace("shop"), pod("shop", "a", ""))
+			api.Run(t, Descriptor())
+			api.Settle()
+			api.React(func(r *kittest.Request) *kittest.Reaction {
+				if r.Verb == "deletecollection" {
+					time.Sleep(takes)
+					api.Unreact()
+				}
+				return nil
+			})
+			start := time.Now()
+			api.Delete(t, namespace("shop"))
+			after(api, start, max(takes, grace)+time.Second)
+			if api.Get(t, namespace("shop")) {
+				t.Errorf("with a request of %v: still there after %v; writes: %v", takes, time.Since(start), api.Writes())
+			}
+		})
+	}
+}
+
 // TestThePodsOfANamespaceMadeAnewAreLeftAlone: the cache may still show the one that was deleted.
 func TestThePodsOfANamespaceMadeAnewAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

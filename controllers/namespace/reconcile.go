@@ -35,8 +35,9 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.Done, nil
 	}
 	now := time.Now()
-	if left := r.seen.graceLeft(cached.UID, now); left > 0 {
-		return kit.After(left), r.stopPods(ctx, cached)
+	if r.seen.graceLeft(cached.UID, now) > 0 {
+		err := r.stopPods(ctx, cached) // of many pods the server takes its time to delete them
+		return kit.After(max(r.seen.graceLeft(cached.UID, time.Now()), soonest)), err
 	}
 	if due, waits := r.waiting.dueAt(cached.Name); waits && now.Before(due) && len(r.pods.List(cached.Name)) > 0 {
 		return kit.After(due.Sub(now)), nil // some pods went, but not the last one
@@ -110,10 +111,12 @@ func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) e
 	return nil
 }
 
+// soonest is the shortest time between two looks at a namespace.
+const soonest = 500 * time.Millisecond
+
 // nextLook returns when to look again at a namespace that still has content: soon after its deletion often, later
 // ever more rarely, and never later than half of what is left of the content's own time to go.
 func nextLook(ns *corev1.Namespace, estimate time.Duration, now time.Time, resync time.Duration) time.Duration {
-	const soonest = 500 * time.Millisecond
 	age := now.Sub(ns.DeletionTimestamp.Time) - grace
 	return max(soonest, min(age/2, estimate/2+time.Second, resync))
 }
