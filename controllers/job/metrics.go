@@ -13,7 +13,8 @@ import (
 
 // Label values of the metrics.
 const (
-	actionReconciling = "reconciling" // the Job is ending, or could not be looked at
+	actionNone        = ""            // the look was put off, and is not counted
+	actionReconciling = "reconciling" // the Job is ending or being deleted, or could not be looked at
 	actionTracking    = "tracking"    // nothing was created or deleted
 	actionCreated     = "pods_created"
 	actionDeleted     = "pods_deleted"
@@ -120,6 +121,9 @@ func (m metrics) podChanged(old, pod *corev1.Pod) {
 }
 
 func (m metrics) looked(job *batchv1.Job, action string, err error, took time.Duration) {
+	if action == actionNone {
+		return
+	}
 	result := "success"
 	if err != nil {
 		result = "error"

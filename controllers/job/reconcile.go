@@ -86,9 +86,10 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	e := endingOf(v)
 	p := planOf(v, e, r.history(rec, v))
 	if wait := pace(v, e, p, rec); wait > 0 {
-		return actionTracking, kit.After(wait), nil
+		return actionNone, kit.After(wait), nil
 	}
 	rec.generation, rec.more = job.Generation, p.more
+	action = actionOf(v, e, p)
 	c, scaling := r.scale(ctx, v, p)
 	if !e.decided() && completes(v, c.active(v)) {
 		e = completed()
@@ -97,7 +98,7 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	if scaling != nil {
 		err = errors.Join(fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling), err)
 	}
-	return actionOf(p, e), kit.Sooner(res, nextLook(v, e, p)), err
+	return action, kit.Sooner(res, nextLook(v, e, p)), err
 }
 
 // countedFailures returns the failed pods that a Job has done with, if its policy may yet end it for one of them: what
@@ -159,13 +160,14 @@ func nextLook(v *view, e ending, p plan) kit.Result {
 	return next
 }
 
-func actionOf(p plan, e ending) string {
+// actionOf tells what a look is about. What completes a Job is what its pods have done.
+func actionOf(v *view, e ending, p plan) string {
 	switch {
-	case e.decided() && !p.surplus:
+	case e.decided(), v.job.DeletionTimestamp != nil:
 		return actionReconciling
-	case len(p.remove) > 0:
+	case len(p.remove) > 0, suspended(v.job):
 		return actionDeleted
-	case len(p.create) > 0 || p.wait > 0:
+	case len(p.create) > 0, p.wait > 0:
 		return actionCreated
 	}
 	return actionTracking

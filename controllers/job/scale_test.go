@@ -314,6 +314,60 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
+func TestActionsOfLooks(t *testing.T) {
+	one, none := []*corev1.Pod{podWith("p")}, []*corev1.Pod(nil)
+	declared := func(j *batchv1.Job) {
+		j.Status.Conditions = []batchv1.JobCondition{condition(batchv1.JobFailureTarget, corev1.ConditionTrue, "Because", "of this", now)}
+	}
+	going := func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} }
+	waiting := podWith("f", at(0), after(0), ended(1, time.Second))
+	for name, c := range map[string]struct {
+		opts []jobOption
+		pods []*corev1.Pod
+		want string
+	}{
+		"it starts":                    {nil, none, actionCreated},
+		"it runs":                      {nil, one, actionTracking},
+		"it completes":                 {nil, []*corev1.Pod{podWith("s", ended(0, 0))}, actionTracking},
+		"it has failed":                {[]jobOption{declared}, one, actionReconciling},
+		"too many pods":                {[]jobOption{of(0, 1)}, one, actionDeleted},
+		"it is suspended":              {[]jobOption{suspend}, one, actionDeleted},
+		"it is suspended without pods": {[]jobOption{suspend}, none, actionDeleted},
+		"it is being deleted":          {[]jobOption{going}, one, actionReconciling},
+		"it waits after a failure":     {[]jobOption{of(2, 2)}, []*corev1.Pod{podWith("f", ended(1, time.Second))}, actionCreated},
+		"an index waits":               {[]jobOption{of(1, 1), withIndexes, limitEach(3)}, []*corev1.Pod{waiting}, actionCreated},
+	} {
+		v := survey(newJob("j", c.opts...), c.pods, now)
+		e := endingOf(v)
+		if got := actionOf(v, e, planOf(v, e, history{}.with(v.newSucceeded, v.newFailed))); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestALookThatIsPutOffIsNotCounted(t *testing.T) {
+	m := newMetrics()
+	registry := compmetrics.NewKubeRegistry()
+	m.publish(func(c ...compmetrics.Registerable) { registry.MustRegister(c...) })
+	m.looked(newJob("j"), actionNone, nil, time.Second)
+	m.looked(newJob("j"), actionTracking, nil, time.Second)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0.0
+	for _, f := range families {
+		if f.GetName() == "job_controller_job_syncs_total" {
+			for _, s := range f.GetMetric() {
+				n += s.GetCounter().GetValue()
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("%v looks are counted, want 1", n)
+	}
+}
+
 func TestFlagsAreValidated(t *testing.T) {
 	if errs := (&options{workers: 0}).validate(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "--concurrent-job-syncs") {
 		t.Errorf("errors = %v, want one that names the flag", errs)
