@@ -2,6 +2,7 @@ package cronjob
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,8 @@ func TestMissedSlots(t *testing.T) {
 		{"few", 100 * time.Minute, nil, nil},
 		{"many", 102 * time.Minute, nil, []string{"Warning TooManyMissedTimes: too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"}},
 		{"many, and a deadline", 102 * time.Minute, []cronJobOption{startBy(300)}, nil},
+		{"few, and a deadline without end", 100 * time.Minute, []cronJobOption{startBy(math.MaxInt64)}, nil},
+		{"few, and one almost without", 100 * time.Minute, []cronJobOption{startBy(9_999_999_999)}, nil},
 		{"decades", 25 * 365 * 24 * time.Hour, []cronJobOption{startBy(300)}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

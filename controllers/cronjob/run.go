@@ -76,7 +76,7 @@ const (
 func (v *view) judge(slot time.Time) verdict {
 	spec := &v.cj.Spec
 	switch {
-	case spec.StartingDeadlineSeconds != nil && slot.Add(time.Duration(*spec.StartingDeadlineSeconds)*time.Second).Before(v.now):
+	case spec.StartingDeadlineSeconds != nil && slot.Add(seconds(*spec.StartingDeadlineSeconds)).Before(v.now):
 		return late
 	case v.named(slot) || v.status.LastScheduleTime.Equal(&metav1.Time{Time: slot}):
 		return handled

@@ -3,6 +3,7 @@ package cronjob
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -70,11 +71,16 @@ func begin(cj *batchv1.CronJob, status *batchv1.CronJobStatus) time.Time {
 // deadline moves the beginning to the earliest moment at which a slot may have been, so as to be started now.
 func deadline(cj *batchv1.CronJob, begin, now time.Time) time.Time {
 	if limit := cj.Spec.StartingDeadlineSeconds; limit != nil {
-		if d := now.Add(-time.Duration(*limit) * time.Second); d.After(begin) {
+		if d := now.Add(-seconds(*limit)); d.After(begin) {
 			return d
 		}
 	}
 	return begin
+}
+
+// seconds returns a number of seconds as a Duration, or the longest there is: 292 years are as good as no limit.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
 }
 
 // dueSlots are the slots from some moment until now.

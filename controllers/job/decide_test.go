@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -327,6 +328,9 @@ func TestEndings(t *testing.T) {
 		"an ignored one":                    {[]jobOption{limit(0), policy(on(batchv1.PodFailurePolicyActionIgnore, 1))}, []*corev1.Pod{podWith("f", ended(1, 0))}, ""},
 		"before the deadline":               {[]jobOption{started(time.Minute, 61)}, nil, ""},
 		"at the deadline":                   {[]jobOption{started(time.Minute, 60)}, nil, "Failed DeadlineExceeded"},
+		"a deadline beyond what is counted": {[]jobOption{started(time.Minute, math.MaxInt64)}, nil, ""},
+		"a little beyond it":                {[]jobOption{started(time.Minute, math.MaxInt64/int64(time.Second)+1)}, nil, ""},
+		"resumed, and not yet noted":        {[]jobOption{started(time.Hour, 60), declared(batchv1.JobSuspended)}, nil, ""},
 		"the policy is before the limit":    {[]jobOption{limit(0), policy(on(batchv1.PodFailurePolicyActionFailJob, 1))}, []*corev1.Pod{podWith("f", ended(1, 0))}, "Failed PodFailurePolicy"},
 		"what is declared stands":           {[]jobOption{limit(0), failed(5), declared(batchv1.JobSuccessCriteriaMet)}, nil, "Complete Because!"},
 		"also a failure":                    {[]jobOption{declared(batchv1.JobFailureTarget)}, nil, "Failed Because!"},
