@@ -329,7 +329,7 @@ func TestEndings(t *testing.T) {
 		"before the deadline":               {[]jobOption{started(time.Minute, 61)}, nil, ""},
 		"at the deadline":                   {[]jobOption{started(time.Minute, 60)}, nil, "Failed DeadlineExceeded"},
 		"a deadline beyond what is counted": {[]jobOption{started(time.Minute, math.MaxInt64)}, nil, ""},
-		"a little beyond it":                {[]jobOption{started(time.Minute, math.MaxInt64/int64(time.Second)+1)}, nil, ""},
+		"a little beyond it":                {[]jobOption{started(time.Minute, 9_999_999_999)}, nil, ""},
 		"resumed, and not yet noted":        {[]jobOption{started(time.Hour, 60), declared(batchv1.JobSuspended)}, nil, ""},
 		"the policy is before the limit":    {[]jobOption{limit(0), policy(on(batchv1.PodFailurePolicyActionFailJob, 1))}, []*corev1.Pod{podWith("f", ended(1, 0))}, "Failed PodFailurePolicy"},
 		"what is declared stands":           {[]jobOption{limit(0), failed(5), declared(batchv1.JobSuccessCriteriaMet)}, nil, "Complete Because!"},
