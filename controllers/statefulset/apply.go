@@ -14,25 +14,25 @@ import (
 	"orrery/kit/client"
 )
 
-// apply carries a plan out, step by step, up to the first failure.
-func (r *reconciler) apply(ctx context.Context, s *state, p plan) error {
-	if err := r.remove(ctx, s, p.recreate, "update"); err != nil {
-		return err
+// apply carries a plan out, step by step, up to the first failure. It returns the outdated pods that it has deleted.
+func (r *reconciler) apply(ctx context.Context, s *state, p plan) (updated []member, err error) {
+	if _, err := r.remove(ctx, s, p.recreate, "update"); err != nil {
+		return nil, err
 	}
 	old, err := s.oldTemplate(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = s.each(ctx, len(p.tasks), func(ctx context.Context, i int) error { return r.perform(ctx, s, p.tasks[i], old) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = s.each(ctx, len(p.handOver), func(ctx context.Context, i int) error { return r.reown(ctx, s, p.handOver[i].claims) })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.remove(ctx, s, p.condemn, "scale down"); err != nil {
-		return err
+	if _, err := r.remove(ctx, s, p.condemn, "scale down"); err != nil {
+		return nil, err
 	}
 	return r.remove(ctx, s, p.update, "update")
 }
@@ -114,9 +114,20 @@ func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.P
 	return nil
 }
 
-// remove deletes pods. For an ordered set there is an order to it.
-func (r *reconciler) remove(ctx context.Context, s *state, members []member, why string) error {
-	return s.each(ctx, len(members), func(ctx context.Context, i int) error { return r.delete(ctx, s, members[i], why) })
+// remove deletes pods and returns those that it has deleted. For an ordered set there is an order to it.
+func (r *reconciler) remove(ctx context.Context, s *state, members []member, why string) (gone []member, err error) {
+	deleted := make([]bool, len(members))
+	err = s.each(ctx, len(members), func(ctx context.Context, i int) error {
+		err := r.delete(ctx, s, members[i], why)
+		deleted[i] = err == nil
+		return err
+	})
+	for i, m := range members {
+		if deleted[i] {
+			gone = append(gone, m)
+		}
+	}
+	return gone, err
 }
 
 // delete deletes a pod. One that is gone, or that another one has replaced, is as good as deleted.

@@ -64,11 +64,11 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	return r.sync(ctx, r.observe(set, pods, revs), sorted)
 }
 
-// sync acts on a set, and then tells what there was of it before.
+// sync acts on a set, and then tells what there was of it before, without what had to go for an update.
 func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) (kit.Result, error) {
 	p := s.plan()
-	acting := r.apply(ctx, s, p)
-	status := s.status(p)
+	updated, acting := r.apply(ctx, s, p)
+	status := s.status(p, updated)
 	if s.rules.maxUnavailable {
 		r.metrics.observe(s)
 	}

@@ -22,8 +22,8 @@ const (
 	reasonRecreated  = "RecreateCompleted"
 )
 
-// status returns the status that the set ought to have.
-func (s *state) status(p plan) appsv1.StatefulSetStatus {
+// status returns the status that the set ought to have after a plan by which outdated pods were deleted.
+func (s *state) status(p plan, updated []member) appsv1.StatefulSetStatus {
 	status := appsv1.StatefulSetStatus{
 		ObservedGeneration: s.set.Generation,
 		CurrentRevision:    s.current.Name,
@@ -34,6 +34,13 @@ func (s *state) status(p plan) appsv1.StatefulSetStatus {
 	for _, members := range [][]member{s.replicas, s.condemned} {
 		for _, m := range members {
 			s.count(&status, m.pod)
+		}
+	}
+	// Where the strategy has no bounds, this number says which ordinals still come back from the current revision. A pod
+	// that is gone before the next look must not count there: it would come back outdated, and go again.
+	for _, m := range updated {
+		if revisionOf(m.pod) == s.current.Name {
+			status.CurrentReplicas--
 		}
 	}
 	if p.progress != "" {
