@@ -3,7 +3,6 @@ package cronjob
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -78,9 +77,9 @@ func deadline(cj *batchv1.CronJob, begin, now time.Time) time.Time {
 	return begin
 }
 
-// seconds returns a number of seconds as a Duration, or the longest there is: 292 years are as good as no limit.
+// seconds returns a number of seconds as a Duration, or the longest there is.
 func seconds(n int64) time.Duration {
-	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
+	return time.Duration(min(n, kit.MostSeconds)) * time.Second
 }
 
 // dueSlots are the slots from some moment until now.

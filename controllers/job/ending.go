@@ -2,13 +2,13 @@ package job
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"orrery/controllers/job/indexes"
+	"orrery/kit"
 )
 
 // ending is how a Job ends. The zero value is that of one that goes on.
@@ -133,14 +133,11 @@ func restarts(pod *corev1.Pod) (n int) {
 	return n
 }
 
-// longest is the longest time that can be counted, 292 years. A limit beyond it is as good as none.
-const longest = math.MaxInt64 / int64(time.Second)
-
 // deadline returns how much longer the Job may be active; ok is false if there is no limit or it is suspended. The time
 // before it was suspended does not count, also where the status of a Job that is resumed still tells when that began.
 func deadline(v *view) (left time.Duration, ok bool) {
 	limit := v.job.Spec.ActiveDeadlineSeconds
-	if limit == nil || *limit > longest || suspended(v.job) {
+	if limit == nil || *limit > kit.MostSeconds || suspended(v.job) {
 		return 0, false
 	}
 	start := v.now // it starts with this reconcile

@@ -61,7 +61,7 @@ func (r *reconciler) stopPods(ctx context.Context, cached *corev1.Namespace) err
 	switch {
 	case err != nil:
 		return client.IgnoreNotFound(err)
-	case ns.UID != cached.UID || ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0:
+	case ns.UID != cached.UID || !terminating(ns):
 		return nil
 	}
 	pods := client.Kind(corev1.SchemeGroupVersion.WithKind("Pod"))

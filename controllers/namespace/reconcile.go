@@ -29,7 +29,7 @@ type reconciler struct {
 // Reconcile takes a deleted namespace one pass further, and finalizes it when nothing is left. Before its grace is over
 // only its pods are told to stop.
 func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (kit.Result, error) {
-	if cached.DeletionTimestamp == nil || len(cached.Spec.Finalizers) == 0 {
+	if !terminating(cached) {
 		r.waiting.done(cached.Name)
 		r.seen.forget(cached.UID)
 		return kit.Done, nil
@@ -46,7 +46,7 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 	if err != nil {
 		return kit.Done, client.IgnoreNotFound(err)
 	}
-	if ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) == 0 {
+	if !terminating(ns) {
 		return kit.Done, nil
 	}
 	if ns, err = r.markTerminating(ctx, ns); err != nil {
@@ -69,6 +69,11 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.After(next), nil
 	}
 	return kit.Done, r.finalize(ctx, kit.KeyOf(ns), ns.UID)
+}
+
+// terminating reports whether a namespace is deleted and there is still somebody who keeps it.
+func terminating(ns *corev1.Namespace) bool {
+	return ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0
 }
 
 func (r *reconciler) markTerminating(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
@@ -107,6 +112,7 @@ func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) e
 	if _, err := client.Update(ctx, r.live, ns, client.Subresource("finalize")); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("finalize namespace %s: %w", ns.Name, err))
 	}
+	r.seen.forget(uid)
 	klog.FromContext(ctx).Info("Emptied and finalized namespace", "namespace", ns.Name, "took", time.Since(ns.DeletionTimestamp.Time).Round(time.Millisecond))
 	return nil
 }

@@ -1,7 +1,6 @@
 package tainteviction
 
 import (
-	"math"
 	"sync"
 	"time"
 
@@ -11,10 +10,6 @@ import (
 
 	"orrery/kit"
 )
-
-// longest is the greatest number of seconds that a time.Duration holds, some 292 years. The API takes any number, and
-// people write the greatest there is to say that a pod never leaves.
-const longest = int64(math.MaxInt64 / time.Second)
 
 // tolerated returns for how long a pod may stay under these taints: ok is false if it never has to leave.
 func tolerated(pod *corev1.Pod, taints []corev1.Taint, compare bool) (d time.Duration, leaves bool) {
@@ -31,7 +26,7 @@ func tolerated(pod *corev1.Pod, taints []corev1.Taint, compare bool) (d time.Dur
 			shortest = s
 		}
 	}
-	if shortest == nil || *shortest > longest {
+	if shortest == nil || *shortest > kit.MostSeconds {
 		return 0, false
 	}
 	return time.Duration(max(0, *shortest)) * time.Second, true

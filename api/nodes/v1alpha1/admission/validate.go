@@ -100,15 +100,15 @@ func validateKey(path *field.Path, key string) (errs field.ErrorList) {
 	for _, msg := range validation.IsQualifiedName(key) {
 		errs = append(errs, field.Invalid(path, key, msg))
 	}
-	domain, _, has := strings.Cut(key, "/")
+	domain, _, _ := strings.Cut(key, "/")
 	switch {
-	case !has || within(domain, "node-restriction.kubernetes.io"):
+	case !Reserved(key):
 	case domain == strings.TrimSuffix(v1alpha1.NodeRolePrefix, "/"):
 		errs = append(errs, field.Forbidden(path, "roles are the cluster's own; use spec.nodeRole"))
-	case within(domain, "kubernetes.io"), within(domain, "k8s.io"):
-		errs = append(errs, field.Forbidden(path, "keys of kubernetes.io and k8s.io are the cluster's own, but for node-restriction.kubernetes.io; use a domain of yours"))
 	case within(domain, "orrery.dev"):
 		errs = append(errs, field.Forbidden(path, "keys of orrery.dev are this operator's own; use a domain of yours"))
+	default:
+		errs = append(errs, field.Forbidden(path, "keys of kubernetes.io and k8s.io are the cluster's own, but for node-restriction.kubernetes.io; use a domain of yours"))
 	}
 	return errs
 }
