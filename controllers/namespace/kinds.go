@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"orrery/kit/client"
 )
 
 // kindsMaxAge is how old a list of kinds may be. A namespace is emptied five seconds after its deletion at the
@@ -22,6 +24,12 @@ type kind struct {
 	gvr           schema.GroupVersionResource
 	canList       bool
 	canDeleteMany bool
+}
+
+// in addresses the objects of a kind in a namespace, by the resource that discovery has named: there may be others of the
+// same kind, and what is remembered of the kind from elsewhere may be out of date.
+func (k kind) in(namespace string) []client.Option {
+	return []client.Option{client.Kind(k.gvk), client.Resource(k.gvr, true), client.InNamespace(namespace)}
 }
 
 // found is what the server says about its kinds. A failed part is an error beside the kinds of the others.

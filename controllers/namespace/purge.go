@@ -136,7 +136,7 @@ func (r *reconciler) list(ctx context.Context, k kind, namespace string) ([]*met
 	if !k.canList {
 		return nil, nil
 	}
-	items, err := client.List[metav1.PartialObjectMetadata](ctx, r.live, client.Kind(k.gvk), client.InNamespace(namespace))
+	items, err := client.List[metav1.PartialObjectMetadata](ctx, r.live, k.in(namespace)...)
 	return items, ignoreUnsupported(err)
 }
 
@@ -144,13 +144,13 @@ func (r *reconciler) list(ctx context.Context, k kind, namespace string) ([]*met
 // since everything in the namespace goes.
 func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, items []*metav1.PartialObjectMetadata) error {
 	if k.canDeleteMany {
-		err := client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, client.Kind(k.gvk), client.InNamespace(namespace), client.Background)
+		err := client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, append(k.in(namespace), client.Background)...)
 		if !unsupported(err) {
 			return err
 		}
 	}
 	return kit.Batch(ctx, len(items), manyAtOnce, func(ctx context.Context, i int) error {
-		return ignoreUnsupported(client.Delete(ctx, r.live, items[i], client.Background, client.IfUID(items[i].UID)))
+		return ignoreUnsupported(client.Delete(ctx, r.live, items[i], append(k.in(namespace), client.Background, client.IfUID(items[i].UID))...))
 	})
 }
 

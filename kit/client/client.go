@@ -89,7 +89,7 @@ func (c *Client) Uncached(kinds ...schema.GroupVersionKind) *Client {
 
 // cached reports whether reads of a kind may be answered from the cache.
 func (c *Client) cached(gvk schema.GroupVersionKind, call call) bool {
-	return c.cache != nil && call.subresource == "" && !c.live[gvk]
+	return c.cache != nil && call.subresource == "" && call.place == nil && !c.live[gvk]
 }
 
 // Live returns a client whose reads go to the server. It also updates objects of kinds that the cache slims: give it

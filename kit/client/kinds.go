@@ -78,6 +78,12 @@ type resourceID struct {
 	form form
 }
 
+// place is a resource by name.
+type place struct {
+	gvr        schema.GroupVersionResource
+	namespaced bool
+}
+
 type restID struct {
 	gv   schema.GroupVersion
 	form form
@@ -156,6 +162,18 @@ func (k *kinds) resourceFor(gvk schema.GroupVersionKind, f form) (*resource, err
 	k.resources[id] = r
 	k.mu.Unlock()
 	return r, nil
+}
+
+// resourceAt is resourceFor for a call that may name the resource.
+func (k *kinds) resourceAt(gvk schema.GroupVersionKind, f form, at *place) (*resource, error) {
+	if at == nil {
+		return k.resourceFor(gvk, f)
+	}
+	c, err := k.clientFor(restID{at.gvr.GroupVersion(), f})
+	if err != nil {
+		return nil, err
+	}
+	return &resource{rest: c, gvk: gvk, gvr: at.gvr, namespaced: at.namespaced, form: f}, nil
 }
 
 // forget drops what is known of where a kind lives.

@@ -19,7 +19,7 @@ func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, 
 	if !ok {
 		one = &metav1.PartialObjectMetadata{}
 	}
-	r, err := c.kinds.resourceFor(gvk, formOf(one))
+	r, err := c.kinds.resourceAt(gvk, formOf(one), call.place)
 	if err != nil {
 		return nil, schema.GroupVersionResource{}, err
 	}

@@ -13,6 +13,7 @@ type Option func(*call)
 
 type call struct {
 	gvk         schema.GroupVersionKind
+	place       *place // nil: where the mapping has the kind
 	subresource string
 	namespace   string
 	labels      string
@@ -37,6 +38,13 @@ func newCall(opts []Option) call {
 // Kind names the kind to read, for unstructured and metadata-only objects, or the parent of a subresource whose objects
 // are of another kind.
 func Kind(gvk schema.GroupVersionKind) Option { return func(c *call) { c.gvk = gvk } }
+
+// Resource names the resource by which an object is read or written, where its kind does not tell: a server may have two
+// of one kind, or know of one that the mapping has elsewhere. Nothing of such a call comes from a cache, and none is waited
+// for after it.
+func Resource(gvr schema.GroupVersionResource, namespaced bool) Option {
+	return func(c *call) { c.place = &place{gvr, namespaced} }
+}
 
 // Subresource directs the call to a subresource such as "status", "scale" or "finalize".
 func Subresource(name string) Option { return func(c *call) { c.subresource = name } }

@@ -30,7 +30,7 @@ func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Optio
 			return p, nil
 		}
 	}
-	r, err := c.kinds.resourceFor(gvk, formOf(into))
+	r, err := c.kinds.resourceAt(gvk, formOf(into), call.place)
 	if err != nil {
 		return nil, fmt.Errorf("get %s %s: %w", gvk.Kind, key, err)
 	}
@@ -63,7 +63,7 @@ func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P,
 			return pick[P](objs, call.labels)
 		}
 	}
-	r, err := c.kinds.resourceFor(gvk, formOf(one))
+	r, err := c.kinds.resourceAt(gvk, formOf(one), call.place)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
 	}

@@ -113,7 +113,7 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	}
 	switch {
 	case !c.dryRun:
-		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil && !isGone(err, obj)})
+		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil && !isGone(err, obj)})
 	case err == nil:
 		c.noteDry(ctx, r, call, act{verb: "delete"}, obj)
 	}
@@ -127,7 +127,7 @@ func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) 
 	if err != nil {
 		return err
 	}
-	r, err := c.kinds.resourceFor(gvk, formOf(one))
+	r, err := c.kinds.resourceAt(gvk, formOf(one), call.place)
 	if err != nil {
 		return fmt.Errorf("delete collection of %s: %w", gvk.Kind, err)
 	}
@@ -160,7 +160,7 @@ func (c *Client) resourceOf(obj Object, call call) (*resource, error) {
 	if call.subresource != "" && call.gvk.Kind != "" {
 		gvk = call.gvk
 	}
-	return c.kinds.resourceFor(gvk, formOf(obj))
+	return c.kinds.resourceAt(gvk, formOf(obj), call.place)
 }
 
 // params adds the query of a write. Most writes have none, and the codec would look at each for what it could be.
@@ -193,7 +193,7 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 		err = req.Do(ctx).Into(out)
 	}
 	if isGone(err, obj) && !c.dryRun {
-		note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})
+		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})
 	}
 	if c.dryRun && err == nil {
 		setKind(out, r.gvk)
@@ -210,7 +210,7 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 			w.Labels = out.GetLabels()
 		}
 	}
-	note(ctx, w)
+	call.note(ctx, w)
 	return err
 }
 

@@ -55,7 +55,11 @@ func WithWriteLog(ctx context.Context, l *WriteLog) context.Context {
 	return context.WithValue(ctx, writeLogKey{}, l)
 }
 
-func note(ctx context.Context, w Write) {
+// note tells the log of ctx of a write. What has been written to a resource by name may be in no cache.
+func (c *call) note(ctx context.Context, w Write) {
+	if c.place != nil {
+		return
+	}
 	if l, ok := ctx.Value(writeLogKey{}).(*WriteLog); ok {
 		l.Note(w)
 	}

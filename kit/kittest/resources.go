@@ -122,10 +122,14 @@ func newRegistry() *registry {
 }
 
 func (g *registry) add(r *resource) {
-	if g.byKind[r.gvk] != nil {
+	if g.byName[r.gvr()] != nil {
 		return
 	}
-	g.byKind[r.gvk], g.byName[r.gvr()] = r, r
+	g.byName[r.gvr()] = r
+	if g.byKind[r.gvk] != nil {
+		return // a second resource of the kind, which the mapping does not lead to
+	}
+	g.byKind[r.gvk] = r
 	scope := meta.RESTScopeRoot
 	if r.namespaced {
 		scope = meta.RESTScopeNamespace

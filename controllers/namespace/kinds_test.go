@@ -1,0 +1,85 @@
+package namespace
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"orrery/kit/client"
+	"orrery/kit/kittest"
+)
+
+// TestEveryResourceOfAKindIsEmptied: an aggregated API may serve two of one kind, and a CustomResourceDefinition may come
+// again with another plural. Neither is what the mapping from kinds to resources leads to.
+func TestEveryResourceOfAKindIsEmptied(t *testing.T) {
+	image := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Image"}
+	for _, tc := range []struct {
+		name             string
+		firstServed, one bool // one: objects are deleted one by one
+	}{
+		{"two resources of one kind", true, false},
+		{"two resources of one kind, one by one", true, true},
+		{"the mapping is out of date", false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := kittest.New(t, namespace("shop"), namespace("other"))
+				user := api.Client("user")
+				list := func(resource, ns string) int {
+					gvr := image.GroupVersion().WithResource(resource)
+					found, err := client.List[metav1.PartialObjectMetadata](t.Context(), user, client.Kind(image), client.Resource(gvr, true), client.InNamespace(ns))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return len(found)
+				}
+				for _, resource := range []string{"images", "pictures"} {
+					gvr := image.GroupVersion().WithResource(resource)
+					api.AddKind(image, resource, true)
+					api.Serve(gvr, true)
+					for i, ns := range []string{"shop", "shop", "other"} {
+						o := &unstructured.Unstructured{}
+						o.SetGroupVersionKind(image)
+						o.SetNamespace(ns)
+						o.SetName(fmt.Sprintf("%s-%d", resource, i))
+						if _, err := client.Create(t.Context(), user, o, client.Resource(gvr, true)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				api.TakeWrites()
+				api.Serve(image.GroupVersion().WithResource("images"), tc.firstServed)
+				api.React(func(r *kittest.Request) *kittest.Reaction {
+					if tc.one && r.Verb == "deletecollection" && r.Resource.Group == image.Group {
+						return kittest.Refuse(405, "no")
+					}
+					return nil
+				})
+				api.Run(t, Descriptor())
+				api.Settle()
+				api.Delete(t, namespace("shop"))
+				api.Pass(7 * time.Second)
+				if api.Get(t, namespace("shop")) {
+					t.Errorf("still there; writes: %v", api.Writes())
+				}
+				if n := list("pictures", "shop"); n != 0 {
+					t.Errorf("%d pictures are left behind; writes: %v", n, api.Writes())
+				}
+				if n := list("pictures", "other"); n != 1 {
+					t.Errorf("%d pictures of another namespace are left, want 1", n)
+				}
+				if !tc.firstServed {
+					return
+				}
+				if n := list("images", "shop"); n != 0 {
+					t.Errorf("%d images are left behind", n)
+				}
+			})
+		})
+	}
+}
