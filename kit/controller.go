@@ -95,10 +95,10 @@ func (b *Builder[K]) Complete() error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)
 	}
-	l := newLanes[K]()
+	l, failures := newLanes[K](), workqueue.NewTypedItemExponentialFailureRateLimiter[K](backoffBase, backoffCap)
 	c := &controller[K]{
 		name: name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
-		queue: newQueue(cmp.Or(b.queue, name), l), lanes: l, running: map[K]time.Time{},
+		queue: newQueue(cmp.Or(b.queue, name), l, failures), failures: failures, lanes: l, running: map[K]time.Time{},
 		log: b.cc.Log.WithValues("controller", name), history: newHistory[K](),
 	}
 	if b.cc.own, err = b.keyKind(); err != nil {
@@ -184,17 +184,18 @@ type attached[K comparable] struct {
 }
 
 type controller[K comparable] struct {
-	name    string
-	cc      ControllerContext
-	r       Reconciler[K]
-	workers int
-	queue   workqueue.TypedRateLimitingInterface[K]
-	lanes   *lanes[K]
-	sources []attached[K]
-	writes  *ownWrites[K]
-	kind    string // of the objects that the keys name; empty where they name others
-	onSkip  func(stale schema.GroupResource)
-	log     klog.Logger
+	name     string
+	cc       ControllerContext
+	r        Reconciler[K]
+	workers  int
+	queue    workqueue.TypedRateLimitingInterface[K]
+	lanes    *lanes[K]
+	failures workqueue.TypedRateLimiter[K] // that of the queue: it counts them
+	sources  []attached[K]
+	writes   *ownWrites[K]
+	kind     string // of the objects that the keys name; empty where they name others
+	onSkip   func(stale schema.GroupResource)
+	log      klog.Logger
 
 	started atomic.Bool
 	skips   atomic.Uint64
@@ -370,24 +371,16 @@ func (c *controller[K]) file(key K, out Outcome, res Result, err error) (again t
 		c.queue.Forget(key)
 		c.log.Error(err, "Reconcile failed for good; the next change is the next try", "key", key)
 	case OutcomeConflict:
-		again = c.retry(key)
+		again = c.retry(key, backoffBase)
 		c.log.V(2).Info("Someone else wrote first; trying again", "key", key, "conflict", err)
 	case OutcomePanicked:
-		again = c.retry(key)
+		again = c.retry(key, backoffBase)
 		c.cc.panicked(c.name, err, "reconcile", keyText(key))
 	case OutcomeFailed:
-		again = c.retry(key)
+		again = c.retry(key, firstRetry(err))
 		c.log.Error(err, "Reconcile failed; trying again", "key", key, "failures", c.queue.NumRequeues(key))
 	}
 	return again
-}
-
-// retry has the key come again, later each time, and returns in how long.
-func (c *controller[K]) retry(key K) time.Duration {
-	c.queue.AddRateLimited(key)
-	// What the queue's limiter has just decided, by the same rule.
-	doublings := min(max(c.queue.NumRequeues(key)-1, 0), 20)
-	return min(backoffBase<<doublings, backoffCap)
 }
 
 func (c *controller[K]) skipped(key K, stale schema.GroupResource) {

@@ -3,6 +3,7 @@ package kit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,6 +101,9 @@ func TestOutcomesDecideWhenAKeyComesBack(t *testing.T) {
 		{"done", func(int) (kit.Result, error) { return kit.Done, nil }, nil},
 		{"after", func(int) (kit.Result, error) { return kit.After(time.Minute), nil }, []time.Duration{time.Minute, time.Minute, time.Minute, time.Minute}},
 		{"error", func(int) (kit.Result, error) { return kit.Done, errors.New("boom") }, []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
+		{"patient error", func(int) (kit.Result, error) {
+			return kit.Done, fmt.Errorf("create: %w", kit.RetryFrom(time.Second, errors.New("full")))
+		}, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}},
 		{"panic", func(int) (kit.Result, error) { panic("boom") }, []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 		{"conflict", func(int) (kit.Result, error) { return kit.Done, conflict }, []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 		{"terminal", func(int) (kit.Result, error) { return kit.Done, kit.Terminal(errors.New("boom")) }, nil},
@@ -139,18 +143,20 @@ func TestOutcomesDecideWhenAKeyComesBack(t *testing.T) {
 }
 
 func TestBackOffHasACap(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		api := kittest.New(t)
-		var seen calls[string]
-		loop(t, api, func(_ context.Context, key string) (kit.Result, error) {
-			seen.add(key)
-			return kit.Done, errors.New("boom")
-		}, kit.Every(24*time.Hour, "a"))
-		time.Sleep(time.Hour)
-		if got := seen.gaps("a"); got[len(got)-1] != time.Minute {
-			t.Errorf("the last wait is %v, want 1m0s", got[len(got)-1])
-		}
-	})
+	for _, err := range []error{errors.New("boom"), kit.RetryFrom(7*time.Second, errors.New("full")), kit.RetryFrom(time.Hour, errors.New("full"))} {
+		inBubble(t, func(t *testing.T) {
+			api := kittest.New(t)
+			var seen calls[string]
+			loop(t, api, func(_ context.Context, key string) (kit.Result, error) {
+				seen.add(key)
+				return kit.Done, err
+			}, kit.Every(24*time.Hour, "a"))
+			time.Sleep(time.Hour)
+			if got := seen.gaps("a"); got[len(got)-1] != time.Minute {
+				t.Errorf("the last wait is %v, want 1m0s", got[len(got)-1])
+			}
+		})
+	}
 }
 
 func TestAPoisonObjectStopsNothingElse(t *testing.T) {

@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,4 +80,39 @@ func allOf(err error, is func(error) bool) bool {
 		return true
 	}
 	return is(err)
+}
+
+// RetryFrom marks an error that is not worth a quick second try, as the refusal of a quota is: the first retry comes
+// after that time, which doubles from there as usual. RetryFrom of nil is nil.
+func RetryFrom(first time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &patientError{err, first}
+}
+
+type patientError struct {
+	error
+	first time.Duration
+}
+
+func (e *patientError) Unwrap() error { return e.error }
+
+// firstRetry returns the time before the first retry after an error.
+func firstRetry(err error) time.Duration {
+	var p *patientError
+	if errors.As(err, &p) {
+		return p.first
+	}
+	return backoffBase
+}
+
+// retry has the key come again, after the given time at first and later with each further failure, and returns in how
+// long.
+func (c *controller[K]) retry(key K, first time.Duration) time.Duration {
+	c.failures.When(key)
+	doublings := min(max(c.queue.NumRequeues(key)-1, 0), 20)
+	again := min(max(backoffBase, min(first, backoffCap))<<doublings, backoffCap)
+	c.queue.AddAfter(key, again)
+	return again
 }

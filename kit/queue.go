@@ -173,9 +173,8 @@ func (r *ring[K]) head() int64 {
 	return r.buf[r.first].since
 }
 
-func newQueue[K comparable](name string, l *lanes[K]) workqueue.TypedRateLimitingInterface[K] {
+func newQueue[K comparable](name string, l *lanes[K], limiter workqueue.TypedRateLimiter[K]) workqueue.TypedRateLimitingInterface[K] {
 	inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: name, Queue: l})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{Name: name, Queue: inner})
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[K](backoffBase, backoffCap)
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[K]{Name: name, DelayingQueue: delaying})
 }

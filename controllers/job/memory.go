@@ -18,8 +18,20 @@ type remembered struct {
 	generation int64     // of the spec when the Job was last looked at
 	wrote      time.Time // when its status was last written
 	more       bool      // the last look left something to do
+	refused    time.Time // when the server last refused pods; zero if it took the last ones
 	seeded     bool      // past is known
 	past       history
+}
+
+// acted notes that a plan has been carried out, or why not.
+func (r *remembered) acted(v *view, p plan, failure error) {
+	r.generation, r.more = v.job.Generation, p.more && failure == nil
+	if len(p.create) > 0 {
+		r.refused = time.Time{}
+		if failure != nil {
+			r.refused = time.Now()
+		}
+	}
 }
 
 // memory holds the records. It is safe for concurrent use.

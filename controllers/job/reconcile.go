@@ -24,6 +24,9 @@ const (
 	replacePeriod = 250 * time.Millisecond
 	// statusPeriod is how often a status is written at most that brings nothing but new numbers.
 	statusPeriod = time.Second
+	// refusedPeriod is how often pods are created at most while the server refuses them. Left to itself, a Job is tried
+	// again after that time at first, and then less and less often.
+	refusedPeriod = time.Second
 	// soon is for what is left over.
 	soon = time.Millisecond
 )
@@ -88,15 +91,15 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	if wait := pace(v, e, p, rec); wait > 0 {
 		return actionNone, kit.After(wait), nil
 	}
-	rec.generation, rec.more = job.Generation, p.more
 	action = actionOf(v, e, p)
 	c, scaling := r.scale(ctx, v, p)
+	rec.acted(v, p, scaling)
 	if !e.decided() && completes(v, c.active(v)) {
 		e = completed()
 	}
 	res, err = r.account(ctx, v, e, c, rec)
 	if scaling != nil {
-		err = errors.Join(fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling), err)
+		err = errors.Join(kit.RetryFrom(refusedPeriod, fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling)), err)
 	}
 	return action, kit.Sooner(res, nextLook(v, e, p)), err
 }
@@ -132,8 +135,10 @@ func (r *reconciler) history(rec *remembered, v *view) history {
 // pace returns how long a look has to wait, so that a Job whose pods change all the time costs few writes. What users
 // wait for waits for nothing: the start, the end, and every change that they make.
 func pace(v *view, e ending, p plan, rec *remembered) time.Duration {
-	since := v.now.Sub(rec.wrote)
+	since, refused := v.now.Sub(rec.wrote), v.now.Sub(rec.refused)
 	switch {
+	case len(p.create) > 0 && refused < refusedPeriod && !rec.more && rec.generation == v.job.Generation && !turns(v):
+		return refusedPeriod - refused
 	case rec.wrote.IsZero(), rec.more, p.more, rec.generation != v.job.Generation, len(p.remove)+len(p.track) > 0, v.job.DeletionTimestamp != nil,
 		!e.decided() && completes(v, len(v.active)), e.decided() && (!e.declared || v.terminating == 0), turns(v):
 		return 0

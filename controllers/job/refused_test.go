@@ -1,0 +1,107 @@
+package job
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"orrery/kit/kittest"
+)
+
+// full refuses pods beyond the first few, as a quota does, and returns when it did.
+func full(t *testing.T, api *kittest.API, room int) *[]time.Time {
+	t.Helper()
+	refused := &[]time.Time{}
+	api.React(func(r *kittest.Request) *kittest.Reaction {
+		if r.Verb == "create" && r.Resource.Resource == "pods" && len(allPods(t, api)) >= room {
+			*refused = append(*refused, time.Now())
+			return kittest.Refuse(http.StatusForbidden, "exceeded quota")
+		}
+		return nil
+	})
+	return refused
+}
+
+func TestAFullQuotaIsAskedAgainLaterAndLater(t *testing.T) {
+	for name, opts := range map[string][]jobOption{
+		"plain": {of(10, 10)}, "indexed": {of(10, 10), withIndexes}, "more than one burst": {of(1200, 1200)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := strict(t, newJob("j", opts...))
+				refused := full(t, api, 1)
+				began := time.Now()
+				api.Run(t, Descriptor())
+				api.Pass(62 * time.Second)
+				// The first try asks for two more at once, each further one for a single pod.
+				var tries []time.Duration
+				for _, at := range (*refused)[1:] {
+					tries = append(tries, at.Sub(began).Round(time.Second))
+				}
+				if len(tries) < 5 || len(tries) > 7 {
+					t.Errorf("refused after %v", tries)
+				}
+			})
+		})
+	}
+}
+
+func TestAFullQuotaIsAskedOnceASecondWhilePodsChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := strict(t, newJob("j", of(1200, 1200)))
+		refused := full(t, api, 20)
+		api.Run(t, Descriptor())
+		api.Pass(5 * time.Second)
+		*refused = nil
+		for i, pods := 0, activePods(t, api); i < 100; i++ {
+			changePod(t, api, pods[i%len(pods)], func(p *corev1.Pod) {
+				runs(p)
+				if i/len(pods)%2 == 1 {
+					p.Status.Conditions[0].Status = corev1.ConditionFalse
+				}
+			})
+			api.Pass(200 * time.Millisecond)
+		}
+		if n := len(*refused); n > 22 {
+			t.Errorf("%d creates in 20 seconds", n)
+		}
+	})
+}
+
+func TestWhatAJobsOwnPodsFreeIsUsedWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := strict(t, newJob("j", of(10, 10)))
+		full(t, api, 3)
+		api.Run(t, Descriptor())
+		api.Pass(100 * time.Second)
+		for _, p := range activePods(t, api) {
+			changePod(t, api, p, exits(0))
+		}
+		for _, p := range allPods(t, api) {
+			api.Delete(t, p)
+		}
+		api.Pass(2 * time.Second)
+		expect(t, api, "j", "active 3 ready 0 terminating 0 succeeded 3 failed 0")
+		if n := len(activePods(t, api)); n != 3 {
+			t.Errorf("%d active pods", n)
+		}
+	})
+}
+
+func TestAUsersChangeIsTriedAtOnceDespiteARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := strict(t, newJob("j", of(3, 10)))
+		refused := full(t, api, 1)
+		api.Run(t, Descriptor())
+		api.Pass(100 * time.Second)
+		*refused = nil
+		edit(t, api, "j", of(2, 10))
+		api.Pass(10 * time.Millisecond)
+		if len(*refused) != 1 {
+			t.Errorf("%d creates", len(*refused))
+		}
+	})
+}
