@@ -21,6 +21,10 @@ const Name = "endpointslice-controller"
 // own writes come back as such changes; the delay makes a burst of them cost one look.
 const repairDelay = time.Second
 
+// firstRetry is the time before the first retry of a Service whose slices could not be written. What is refused may be
+// all slices of thousands of pods.
+const firstRetry = time.Second
+
 // Bounds of the flags.
 const (
 	mostWorkers   = 50

@@ -41,7 +41,7 @@ type reconciler struct {
 func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
 	err := r.sync(ctx, key)
 	r.metrics.synced(err)
-	return kit.Done, err
+	return kit.Done, kit.RetryFrom(firstRetry, err)
 }
 
 func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
