@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,9 +32,17 @@ type resync struct{}
 // String names the key on the debug page.
 func (resync) String() string { return "all kinds" }
 
-// found is what discovery has answered: the kinds that can be collected, and the group versions that it could not see.
+// place is where objects of a kind are: a resource, in namespaces or not. A definition that is made anew may move its
+// kind, and in the odd aggregated API a kind has two places.
+type place struct {
+	resource   string
+	namespaced bool
+}
+
+// found is what discovery has answered: the kinds that can be collected and their places, and the group versions that it
+// could not see.
 type found struct {
-	kinds  map[schema.GroupVersionKind]bool
+	kinds  map[schema.GroupVersionKind]map[place]bool
 	broken map[schema.GroupVersion]error
 }
 
@@ -44,7 +53,7 @@ func ignored(r schema.GroupResource) bool {
 
 // collectable picks the kinds that can be deleted, listed and watched. An answer with gaps is an answer.
 func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
-	f := found{kinds: map[schema.GroupVersionKind]bool{}}
+	f := found{kinds: map[schema.GroupVersionKind]map[place]bool{}}
 	f.broken, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
@@ -52,9 +61,14 @@ func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
 			continue
 		}
 		for _, r := range l.APIResources {
-			if !ignored(gv.WithResource(r.Name).GroupResource()) && collectableVerbs(r.Verbs) {
-				f.kinds[gv.WithKind(r.Kind)] = true
+			if ignored(gv.WithResource(r.Name).GroupResource()) || !collectableVerbs(r.Verbs) {
+				continue
 			}
+			gvk := gv.WithKind(r.Kind)
+			if f.kinds[gvk] == nil {
+				f.kinds[gvk] = map[place]bool{}
+			}
+			f.kinds[gvk][place{r.Name, r.Namespaced}] = true
 		}
 	}
 	switch {
@@ -83,6 +97,7 @@ type monitor struct {
 	why    func() string // what keeps it from being synced, where that is known
 	stop   func()
 	rounds int // resyncs that have found it not synced
+	places map[place]bool
 }
 
 type followed map[schema.GroupVersionKind]*monitor
@@ -146,7 +161,7 @@ func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
 		k.drop(gvk)
 	}
 	for _, gvk := range added {
-		if err := k.add(gvk); err != nil {
+		if err := k.add(gvk, f.kinds[gvk]); err != nil {
 			k.errors.Inc()
 			log.Info("A kind cannot be watched; trying again with the next look at the kinds", "kind", gvk, "reason", err)
 		}
@@ -158,16 +173,17 @@ func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
 	return kit.Done, nil
 }
 
-// changes compares what the server has with what is watched. Nothing is concluded about groups that it did not answer
-// for.
+// changes compares what the server has with what is watched. A kind that has moved is removed and added. Nothing is
+// concluded about groups that the server did not answer for.
 func (k *kinds) changes(f found) (added, removed []schema.GroupVersionKind) {
-	for gvk := range f.kinds {
-		if k.followed[gvk] == nil {
+	for gvk, places := range f.kinds {
+		if m := k.followed[gvk]; m == nil || !maps.Equal(m.places, places) {
 			added = append(added, gvk)
 		}
 	}
-	for gvk := range k.followed {
-		if !f.kinds[gvk] && f.broken[gvk.GroupVersion()] == nil {
+	for gvk, m := range k.followed {
+		places, served := f.kinds[gvk]
+		if served && !maps.Equal(m.places, places) || !served && f.broken[gvk.GroupVersion()] == nil {
 			removed = append(removed, gvk)
 		}
 	}
@@ -177,11 +193,12 @@ func (k *kinds) changes(f found) (added, removed []schema.GroupVersionKind) {
 	return added, removed
 }
 
-func (k *kinds) add(gvk schema.GroupVersionKind) error {
+func (k *kinds) add(gvk schema.GroupVersionKind, places map[place]bool) error {
 	m, err := k.follow(gvk)
 	if err != nil {
 		return err
 	}
+	m.places = places
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.followed[gvk] = m

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
@@ -27,7 +28,7 @@ func TestCollectable(t *testing.T) {
 	all := metav1.Verbs{"get", "list", "watch", "delete"}
 	lists := []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
-			{Name: "pods", Kind: "Pod", Verbs: all}, {Name: "events", Kind: "Event", Verbs: all},
+			{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: all}, {Name: "events", Kind: "Event", Verbs: all},
 			{Name: "bindings", Kind: "Binding", Verbs: metav1.Verbs{"create"}}, {Name: "nowatch", Kind: "NoWatch", Verbs: metav1.Verbs{"list", "delete"}},
 		}},
 		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{{Name: "events", Kind: "Event", Verbs: all}}},
@@ -40,7 +41,7 @@ func TestCollectable(t *testing.T) {
 	partial := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{broken: errors.New("down")}}
 
 	f, err := collectable(lists, partial)
-	if err != nil || len(f.kinds) != 2 || !f.kinds[pods] || !f.kinds[own] || f.broken[broken] == nil {
+	if err != nil || len(f.kinds) != 2 || !f.kinds[pods][place{"pods", true}] || f.kinds[own] == nil || f.broken[broken] == nil {
 		t.Errorf("an answer with a gap: %+v, %v", f, err)
 	}
 	for name, c := range map[string]struct {
@@ -62,16 +63,29 @@ func TestChangesOfKinds(t *testing.T) {
 	kind := func(group, name string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}
 	}
-	k := &kinds{followed: followed{kind("a", "Kept"): {}, kind("a", "Gone"): {}, kind("broken", "Unseen"): {}}}
+	at := func(resources ...string) map[place]bool {
+		out := map[place]bool{}
+		for _, r := range resources {
+			out[place{r, true}] = true
+		}
+		return out
+	}
+	k := &kinds{followed: followed{
+		kind("a", "Kept"): {places: at("kept", "two")}, kind("a", "Gone"): {places: at("gone")}, kind("broken", "Unseen"): {places: at("unseen")},
+		kind("a", "Moved"): {places: at("moved")}, kind("a", "Scoped"): {places: map[place]bool{{"scoped", false}: true}},
+	}}
 	added, removed := k.changes(found{
-		kinds:  map[schema.GroupVersionKind]bool{kind("a", "Kept"): true, kind("a", "New"): true, kind("a", "Another"): true},
+		kinds: map[schema.GroupVersionKind]map[place]bool{
+			kind("a", "Kept"): at("two", "kept"), kind("a", "New"): at("new"), kind("a", "Another"): at("another"),
+			kind("a", "Moved"): at("movings"), kind("a", "Scoped"): at("scoped"),
+		},
 		broken: map[schema.GroupVersion]error{{Group: "broken", Version: "v1"}: errors.New("down")},
 	})
-	if !slices.Equal(added, []schema.GroupVersionKind{kind("a", "Another"), kind("a", "New")}) {
+	if !slices.Equal(added, []schema.GroupVersionKind{kind("a", "Another"), kind("a", "Moved"), kind("a", "New"), kind("a", "Scoped")}) {
 		t.Errorf("added %v", added)
 	}
-	if !slices.Equal(removed, []schema.GroupVersionKind{kind("a", "Gone")}) {
-		t.Errorf("removed %v, want Gone alone: of the broken group nothing is known", removed)
+	if !slices.Equal(removed, []schema.GroupVersionKind{kind("a", "Gone"), kind("a", "Moved"), kind("a", "Scoped")}) {
+		t.Errorf("removed %v, want those that are gone or have moved: of the broken group nothing is known", removed)
 	}
 }
 
@@ -152,6 +166,41 @@ func TestKindsComeAndGo(t *testing.T) {
 	})
 }
 
+// A CustomResourceDefinition was deleted and made anew with another plural, or scope, between two looks.
+func TestAKindThatHasMovedIsFollowed(t *testing.T) {
+	for plural, namespaced := range map[string]bool{"widgetses": true, "widgets": false} {
+		t.Run(plural, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t)
+				l.start()
+				collects := func(w *unstructured.Unstructured) {
+					t.Helper()
+					owner := volume(w.GetName())
+					l.add(owner)
+					w.SetOwnerReferences([]metav1.OwnerReference{by(owner)})
+					l.add(w)
+					l.Settle()
+					l.Delete(t, owner)
+					l.Settle()
+					l.gone(w)
+				}
+				collects(widget("before"))
+				gvr := widgetKind.GroupVersion().WithResource
+				l.Serve(gvr("widgets"), false)
+				l.AddKind(widgetKind, plural, namespaced)
+				l.Serve(gvr(plural), true)
+				time.Sleep(resyncWait)
+				moved := widget("after")
+				if !namespaced {
+					moved.SetNamespace("")
+				}
+				collects(moved)
+				l.noErrors()
+			})
+		})
+	}
+}
+
 // The pods are cached for another controller with all that it needs: they are not watched a second time.
 func TestAnInformerThatThereIsIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +262,7 @@ func (c *counter) Inc() { *c++ }
 func TestSyncErrorsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
-		f := found{kinds: map[schema.GroupVersionKind]bool{widgetKind: true}}
+		f := found{kinds: map[schema.GroupVersionKind]map[place]bool{widgetKind: {}}}
 		var discoverErr, followErr error
 		k := &kinds{
 			discover: func() (found, error) { return f, discoverErr }, reset: func() {}, errors: &n, followed: followed{},

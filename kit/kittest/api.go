@@ -91,8 +91,9 @@ func (a *API) AddTypes(add func(*runtime.Scheme) error, clusterScope ...string) 
 	}
 }
 
-// AddKind serves a kind without a Go type, as a custom resource is. Of a kind that there is already it serves a second
-// resource, as an aggregated API may; only a client that names the resource finds it.
+// AddKind serves a kind without a Go type, as a custom resource is. Of a kind that is served already it serves a second
+// resource, as an aggregated API may; only a client that names the resource finds it. A kind that is served no more is
+// from then on the new one, as after its definition has been made anew.
 func (a *API) AddKind(gvk schema.GroupVersionKind, plural string, namespaced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

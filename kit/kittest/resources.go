@@ -122,11 +122,11 @@ func newRegistry() *registry {
 }
 
 func (g *registry) add(r *resource) {
-	if g.byName[r.gvr()] != nil {
+	if old := g.byName[r.gvr()]; old != nil && (old.typed || g.serves(r.gvr())) {
 		return
 	}
 	g.byName[r.gvr()] = r
-	if g.byKind[r.gvk] != nil {
+	if first := g.byKind[r.gvk]; first != nil && g.serves(first.gvr()) {
 		return // a second resource of the kind, which the mapping does not lead to
 	}
 	g.byKind[r.gvk] = r
