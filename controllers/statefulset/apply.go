@@ -87,7 +87,11 @@ func (r *reconciler) perform(ctx context.Context, s *state, t task, old *corev1.
 // create makes the claims that a pod lacks and then the pod.
 func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.PodTemplateSpec) error {
 	name := podName(s.set.Name, t.ordinal)
-	if err := r.makeClaims(ctx, s, t); err != nil {
+	err := makeable(t.ordinal)
+	if err == nil {
+		err = r.makeClaims(ctx, s, t)
+	}
+	if err != nil {
 		r.events.pod(s.set, creating, name, err)
 		return err
 	}
@@ -98,7 +102,7 @@ func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.P
 			template = old
 		}
 	}
-	_, err := client.Create(ctx, r.client, newPod(s.set, template, revision.Name, t.ordinal), client.Brief)
+	_, err = client.Create(ctx, r.client, newPod(s.set, template, revision.Name, t.ordinal), client.Brief)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create pod %s/%s, whose name another pod has: %w", s.set.Namespace, name, err)
 	}

@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -25,8 +26,20 @@ func claimName(template, set string, ordinal int) string {
 	return template + "-" + podName(set, ordinal)
 }
 
+// lastOrdinal is the highest ordinal that a pod may have. A set may ask for more: its numbers are of 32 bits, their sum is
+// not, and names with such ordinals mean nothing to others.
+const lastOrdinal = math.MaxInt32
+
+// makeable returns an error if no pod may have an ordinal.
+func makeable(ordinal int) error {
+	if ordinal > lastOrdinal {
+		return fmt.Errorf("ordinal %d is beyond %d, the last one", ordinal, lastOrdinal)
+	}
+	return nil
+}
+
 // parent splits a name into that of an owner and an ordinal, as podName and claimName put them together. Ordinals with
-// leading zeros or beyond 32 bits are none: no set makes them.
+// leading zeros or beyond the last one are none: no set makes them.
 func parent(name string) (owner string, ordinal int, ok bool) {
 	at := strings.LastIndexByte(name, '-')
 	if at < 0 {
@@ -34,7 +47,7 @@ func parent(name string) (owner string, ordinal int, ok bool) {
 	}
 	digits := name[at+1:]
 	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || n > math.MaxInt32 || digits[0] == '0' && len(digits) > 1 {
+	if err != nil || n > lastOrdinal || digits[0] == '0' && len(digits) > 1 {
 		return "", 0, false
 	}
 	return name[:at], int(n), true

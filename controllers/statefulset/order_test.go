@@ -145,6 +145,29 @@ func TestMovingTheStartMakesTheNewPodsFirst(t *testing.T) {
 	})
 }
 
+// kube-controller-manager 1.37.2 makes no such pod either.
+func TestNoPodIsMadeBeyondTheLastOrdinal(t *testing.T) {
+	for name, opts := range map[string][]setOption{"ordered": nil, "parallel": {parallel}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := start(t, newSet("web", 3, append(opts, from(2147483646), storing("data"))...))
+				want := "Create Pod web-2147483648 in StatefulSet web failed error: ordinal 2147483648 is beyond 2147483647, the last one"
+				if got := c.events("FailedCreate"); len(got) == 0 || got[0] != want {
+					t.Errorf("events %q", got)
+				}
+				if got := c.pods(); got != "web-2147483646 web-2147483647" || c.numbers("web") != [5]int32{2, 2, 2, 2, 2} {
+					t.Errorf("pods %s, status %v", got, c.numbers("web"))
+				}
+				c.change("web", replicas(1))
+				c.Pass(time.Minute)
+				if got := c.pods(); got != "web-2147483646" {
+					t.Errorf("pods %s after scaling down", got)
+				}
+			})
+		})
+	}
+}
+
 // kubernetes/kubernetes#135428
 func TestPodsAreAvailableOnTimeAndNotLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -132,8 +132,7 @@ type reowning struct {
 
 // claimsOf looks at the claims of a member of a set, whose pod may be missing. get finds a claim by name.
 func (s *state) claimsOf(m member) (w claimWork) {
-	templates := s.set.Spec.VolumeClaimTemplates
-	if len(templates) == 0 {
+	if len(s.set.Spec.VolumeClaimTemplates) == 0 {
 		return w
 	}
 	p := policyOf(s.set)
@@ -142,10 +141,10 @@ func (s *state) claimsOf(m member) (w claimWork) {
 	if m.pod != nil {
 		pod.uid = m.pod.UID
 	}
-	for i := range templates {
-		claim, ok := s.claim(claimName(templates[i].Name, s.set.Name, m.ordinal))
+	for template := range claimTemplates(s.set) {
+		claim, ok := s.claim(claimName(template.Name, s.set.Name, m.ordinal))
 		if !ok {
-			w.create = append(w.create, newClaim(s.set, &templates[i], m.ordinal))
+			w.create = append(w.create, newClaim(s.set, template, m.ordinal))
 			continue
 		}
 		if claim.DeletionTimestamp != nil {

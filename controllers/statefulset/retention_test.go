@@ -270,6 +270,31 @@ func TestAPendingPodGetsALostClaimBack(t *testing.T) {
 	})
 }
 
+// The server lets two templates of one name pass.
+func TestTheLastOfTheTemplatesOfOneNameCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last := func(s *appsv1.StatefulSet) {
+			s.Spec.VolumeClaimTemplates[2].Labels = map[string]string{"of": "the last"}
+		}
+		c := start(t, newSet("web", 2, storing("data", "logs", "data"), last, retention(drop, drop)))
+		for _, name := range []string{"web-0", "web-1"} {
+			var volumes []string
+			for _, v := range c.pod(name).Spec.Volumes {
+				volumes = append(volumes, v.Name+"="+v.PersistentVolumeClaim.ClaimName)
+			}
+			if want := []string{"logs=logs-" + name, "data=data-" + name}; !slices.Equal(volumes, want) {
+				t.Errorf("volumes %q, want %q", volumes, want)
+			}
+			if got := c.claim("data-" + name).Labels["of"]; got != "the last" || c.owners("data-"+name) != "StatefulSet/web" {
+				t.Errorf("the claim is made from %q and owned by %s", got, c.owners("data-"+name))
+			}
+		}
+		if got := c.events("FailedCreate"); len(got) > 0 {
+			t.Errorf("failures %q", got)
+		}
+	})
+}
+
 func TestAPodWithoutItsClaimsIsTriedToMend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, newSet("web", 1, storing("data"), strategy(appsv1.OnDeleteStatefulSetStrategyType)),

@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -9,13 +10,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// claimTemplates returns the templates of a set's claims. The server does not refuse several of one name, of which the last
+// one counts.
+func claimTemplates(set *appsv1.StatefulSet) iter.Seq[*corev1.PersistentVolumeClaim] {
+	return func(yield func(*corev1.PersistentVolumeClaim) bool) {
+		all := set.Spec.VolumeClaimTemplates
+		for i := range all {
+			again := slices.ContainsFunc(all[i+1:], func(t corev1.PersistentVolumeClaim) bool { return t.Name == all[i].Name })
+			if !again && !yield(&all[i]) {
+				return
+			}
+		}
+	}
+}
+
 // claimVolumes returns the volumes of a pod that stand for the set's claims, in the order of the templates.
 func claimVolumes(set *appsv1.StatefulSet, ordinal int) []corev1.Volume {
 	var volumes []corev1.Volume
-	for i := range set.Spec.VolumeClaimTemplates {
-		name := set.Spec.VolumeClaimTemplates[i].Name
-		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(name, set.Name, ordinal)},
+	for template := range claimTemplates(set) {
+		volumes = append(volumes, corev1.Volume{Name: template.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(template.Name, set.Name, ordinal)},
 		}})
 	}
 	return volumes
