@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -85,13 +86,21 @@ func (r *reconciler) scaleOf(budget kit.Key, pods []*corev1.Pod, now time.Time) 
 		want.include(answer, o.pod.Name)
 		counted[o.ref.UID] = answer.replicas
 	}
-	for _, n := range counted {
-		want.expected += n
-	}
+	want.expected = sum(counted)
 	if len(custom) > 0 && (want.err != nil || want.known && !want.outdated) {
 		r.scales.settle(budget, custom)
 	}
 	return want
+}
+
+// sum adds up scales. A custom owner may have one below zero, which stands for none. Where no number of the status holds
+// them all it is the largest, of which no disruption is allowed.
+func sum(scales map[types.UID]int32) int32 {
+	var n int64
+	for _, scale := range scales {
+		n += int64(max(0, scale))
+	}
+	return int32(min(n, math.MaxInt32))
 }
 
 // include takes an answer, about the owner of a pod, into account.

@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -50,8 +51,16 @@ func TestPodsAreExpectedAsTheirOwnersScaleSays(t *testing.T) {
 			populate(t, api, replicaSet("a", 2), 2)
 			populate(t, api, statefulSet("b", 3), 3)
 		}, "allows 1: healthy 5, desired 4, expected 5; True SufficientPods"},
+		{"owners of more pods than a number holds", func(t *testing.T, api *kittest.API) {
+			populate(t, api, replicaSet("a", math.MaxInt32), 2)
+			populate(t, api, statefulSet("b", math.MaxInt32), 2)
+		}, "allows 0: healthy 4, desired 2147483646, expected 2147483647; False InsufficientPods"},
 		{"a custom owner with a scale", func(t *testing.T, api *kittest.API) { populate(t, api, widget("w", 4), 4) },
 			"allows 1: healthy 4, desired 3, expected 4; True SufficientPods"},
+		{"a custom owner with a scale below zero", func(t *testing.T, api *kittest.API) {
+			populate(t, api, widget("w", -4), 2)
+			populate(t, api, replicaSet("rs", 3), 1)
+		}, "allows 1: healthy 3, desired 2, expected 3; True SufficientPods"},
 		{"unmanaged pods beside a ReplicaSet", func(t *testing.T, api *kittest.API) {
 			populate(t, api, replicaSet("rs", 2), 2)
 			api.Create(t, pod("bare"))
