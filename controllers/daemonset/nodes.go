@@ -3,6 +3,7 @@ package daemonset
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,11 +11,12 @@ import (
 	"orrery/kit"
 )
 
-// nodeChanges remembers, of each node that has changed, what it was like when it was last looked at. It holds nodes
-// only until that is done again.
+// nodeChanges remembers, of each node that has changed, what it was like since it was last looked at, nil for a time when
+// it did not exist. A DaemonSet may have been reconciled at any of these times. It holds nodes only until they are looked
+// at again.
 type nodeChanges struct {
 	mu     sync.Mutex // guards before
-	before map[string]*corev1.Node
+	before map[string][]*corev1.Node
 }
 
 // note returns the key of a node if what decides about pods has changed: its labels and its taints.
@@ -29,16 +31,14 @@ func (c *nodeChanges) note(old, new *corev1.Node) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.before == nil {
-		c.before = map[string]*corev1.Node{}
+		c.before = map[string][]*corev1.Node{}
 	}
-	if _, pending := c.before[node.Name]; !pending {
-		c.before[node.Name] = old
-	}
+	c.before[node.Name] = append(c.before[node.Name], old)
 	return []string{node.Name}
 }
 
-// take returns what a node was like before its changes; nil if it did not exist.
-func (c *nodeChanges) take(name string) *corev1.Node {
+// take returns what a node was like before each of its changes.
+func (c *nodeChanges) take(name string) []*corev1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.before[name]
@@ -48,11 +48,13 @@ func (c *nodeChanges) take(name string) *corev1.Node {
 
 // reconcileNode calls for the DaemonSets that want something else with a node than before.
 func (r *reconciler) reconcileNode(_ context.Context, name string) (kit.Result, error) {
-	old := r.changes.take(name)
+	before := r.changes.take(name)
 	// The node is read after the change was taken: a change that comes in between leads here once more.
 	now, _ := r.nodes.Get(kit.Key{Name: name})
 	for _, set := range r.sets.List("") {
-		if where := r.placements.of(set); where.about(old) != where.about(now) {
+		where := r.placements.of(set)
+		wants := where.about(now)
+		if slices.ContainsFunc(before, func(old *corev1.Node) bool { return where.about(old) != wants }) {
 			r.wake.Add(kit.KeyOf(set))
 		}
 	}

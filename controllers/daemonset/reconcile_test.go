@@ -1,10 +1,8 @@
 package daemonset
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"orrery/kit"
-	"orrery/kit/client"
 	"orrery/kit/kittest"
 )
 
@@ -114,48 +110,6 @@ func TestNodesThatComeChangeAndGo(t *testing.T) {
 			t.Errorf("a pod waits for a node that is gone: %s", got)
 		}
 		wantStatus(t, api, "web", counts{})
-	})
-}
-
-func TestANodeChangeTouchesOnlyTheDaemonSetsItConcerns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sets []client.Object
-		for i := range 20 {
-			sets = append(sets, newSet(fmt.Sprintf("s%02d", i), func(s *appsv1.DaemonSet) {
-				s.Spec.Template.Spec.NodeSelector = map[string]string{"for": s.Name}
-			}))
-		}
-		api := kittest.New(t, append(newNodes(3), sets...)...)
-		var woken []string
-		var r *reconciler
-		api.RunIn(t, api.Context(Name, rules()...), func(cc kit.ControllerContext) (bool, error) {
-			r = newReconciler(cc)
-			if err := r.complete(cc, 1, nil); err != nil {
-				return false, err
-			}
-			r.wake = kit.NewTrigger[kit.Key]()
-			told := kit.Func[kit.Key](func(_ context.Context, key kit.Key) (kit.Result, error) {
-				woken = append(woken, key.Name)
-				return kit.Done, nil
-			})
-			return true, kit.NewController(cc, told).Loop("told").Watch(r.wake.Source()).Complete()
-		})
-		api.Settle()
-		woken = nil
-		changeNode(t, api, "n01", func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
-		changeNode(t, api, "n01", func(n *corev1.Node) { n.Labels["more"] = "x" })
-		api.Settle()
-		if len(woken) != 0 {
-			t.Errorf("changes that concern nobody woke %v", woken)
-		}
-		changeNode(t, api, "n01", func(n *corev1.Node) { n.Labels["for"] = "s07" })
-		api.Settle()
-		if slices.Sort(woken); !slices.Equal(slices.Compact(woken), []string{"s07"}) {
-			t.Errorf("woken are %v, want s07", woken)
-		}
-		if len(r.changes.before) != 0 {
-			t.Errorf("nodes are held: %v", r.changes.before)
-		}
 	})
 }
 
