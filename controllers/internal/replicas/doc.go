@@ -6,5 +6,6 @@
 // what it needs, so that no object is converted or copied to be looked at.
 //
 // The rules it must never break: no pod is created or deleted on behalf of an object that is being deleted, none is
-// taken from another controller, and no decision rests on a cache that lags behind the engine's own writes.
+// taken from another controller, and no decision rests on a cache that lags behind the engine's own writes. Pods that go
+// as fast as they are made are made anew at a measured pace.
 package replicas

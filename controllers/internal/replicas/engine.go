@@ -23,6 +23,7 @@ type reconciler[T any, P client.Ptr[T]] struct {
 	control    podctl.Control
 	client     *client.Client
 	live       *client.Client
+	allowances *allowances
 	log        klog.Logger
 }
 
@@ -40,6 +41,7 @@ func newReconciler[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P
 		control:    podctl.Control{Client: cc.Client, Recorder: cc.Recorder},
 		client:     cc.Client,
 		live:       cc.Live,
+		allowances: newAllowances(),
 		log:        cc.Log,
 	}
 	indexes := []cache.Index[P]{r.bySelector}
@@ -53,7 +55,7 @@ func newReconciler[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P
 }
 
 func (r *reconciler[T, P]) complete(cc kit.ControllerContext, queue string, workers int) error {
-	b := kit.NewController(cc, kit.Objects(r.sets, r)).
+	b := kit.NewController(cc, kit.Func[kit.Key](r.serve)).
 		Watch(
 			kit.For[T, P](),
 			kit.Owns[corev1.Pod, T, *corev1.Pod, P](podctl.Matters),

@@ -12,6 +12,16 @@ import (
 	"orrery/kit"
 )
 
+// serve reconciles the object of a key, if there is one.
+func (r *reconciler[T, P]) serve(ctx context.Context, key kit.Key) (kit.Result, error) {
+	set, ok := r.sets.Get(key)
+	if !ok {
+		r.allowances.forget(key)
+		return kit.Done, nil
+	}
+	return r.Reconcile(ctx, set)
+}
+
 // Reconcile claims the object's pods, creates or deletes what is missing or too many, and writes the status if it has
 // changed.
 func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, error) {
@@ -27,9 +37,10 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	if err != nil {
 		return kit.Done, err
 	}
+	var rest kit.Result
 	var scaling error
 	if set.GetDeletionTimestamp() == nil {
-		scaling = r.scale(ctx, set, spec, pods.active)
+		rest, scaling = r.scale(ctx, set, spec, pods.active)
 	}
 	now := time.Now()
 	status := r.statusOf(set, spec, pods, scaling, now)
@@ -39,7 +50,7 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	if scaling != nil {
 		return kit.Done, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling)
 	}
-	return nextLook(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now), nil
+	return kit.Sooner(rest, nextLook(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now)), nil
 }
 
 // nextLook asks to be called when the next pod has been ready for long enough.

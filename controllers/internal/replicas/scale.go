@@ -16,22 +16,27 @@ import (
 const burst = 500
 
 // scale creates or deletes pods so that the object comes nearer to its number of replicas. The error is the first of
-// the server's, as it is: it becomes the message of a condition.
-func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active []*corev1.Pod) error {
+// the server's, as it is: it becomes the message of a condition. rest is for pods whose time has not come.
+func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active []*corev1.Pod) (rest kit.Result, err error) {
 	log := klog.FromContext(ctx)
 	switch have, need := len(active), int(spec.Replicas); {
 	case have < need && r.going(set.GetNamespace()):
 		log.V(4).Info("Too few replicas, but the namespace is being deleted", "object", klog.KObj(set), "need", need)
 	case have < need:
-		n := min(need-have, burst)
+		most := min(need-have, burst)
+		n := r.allowances.take(set, need, need-have, burst, time.Now())
 		log.V(2).Info("Too few replicas", "object", klog.KObj(set), "need", need, "creating", n)
-		return r.create(ctx, set, spec.Template, n)
+		if n < most {
+			log.V(2).Info("Pods go as fast as they are made: the others are made more slowly", "object", klog.KObj(set), "waiting", most-n)
+			rest = kit.After(time.Second)
+		}
+		return rest, r.create(ctx, set, spec.Template, n)
 	case have > need:
 		n := min(have-need, burst)
 		log.V(2).Info("Too many replicas", "object", klog.KObj(set), "need", need, "deleting", n)
-		return r.control.DeleteMany(ctx, set, r.firstToGo(set, active, n, time.Now()))
+		return kit.Done, r.control.DeleteMany(ctx, set, r.firstToGo(set, active, n, time.Now()))
 	}
-	return nil
+	return kit.Done, nil
 }
 
 // going reports whether a namespace is being deleted. Nothing can be created in it any more: asking all the same, once
@@ -44,8 +49,10 @@ func (r *reconciler[T, P]) going(namespace string) bool {
 // create creates pods from the template.
 func (r *reconciler[T, P]) create(ctx context.Context, set P, template *corev1.PodTemplateSpec, n int) error {
 	model := podctl.Share(template, set, *metav1.NewControllerRef(set, r.kind.GVK))
-	return r.control.CreateMany(ctx, set, n, func(int) *corev1.Pod {
+	made, err := r.control.CreateCounting(ctx, set, n, func(int) *corev1.Pod {
 		pod := *model
 		return &pod
 	})
+	r.allowances.giveBack(kit.KeyOf(set), n-made)
+	return err
 }
