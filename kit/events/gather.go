@@ -25,8 +25,9 @@ type gatheringSink struct {
 	record.EventSink
 	ctx context.Context // ends the sink; what is gathered by then is dropped
 
-	mu      sync.Mutex // guards pending
+	mu      sync.Mutex // guards the fields below
 	pending map[string]*repetition
+	marks   map[string]chan struct{} // that are in the queue
 }
 
 // repetition is the latest state of a repeated event, and the patch that brings it to the server.
@@ -37,7 +38,7 @@ type repetition struct {
 }
 
 func newGatheringSink(ctx context.Context, next record.EventSink) *gatheringSink {
-	return &gatheringSink{EventSink: next, ctx: ctx, pending: map[string]*repetition{}}
+	return &gatheringSink{EventSink: next, ctx: ctx, pending: map[string]*repetition{}, marks: map[string]chan struct{}{}}
 }
 
 // Patch implements record.EventSink. It answers with the event as it will be, of which the caller keeps name and count.
@@ -57,11 +58,11 @@ func (s *gatheringSink) Patch(event *corev1.Event, patch []byte) (*corev1.Event,
 // send publishes what has been gathered for one event. An event that has expired meanwhile is made anew.
 func (s *gatheringSink) send(key string) {
 	s.mu.Lock()
-	p := s.pending[key]
+	p, ok := s.pending[key]
 	delete(s.pending, key)
 	s.mu.Unlock()
-	if s.ctx.Err() != nil {
-		return
+	if !ok || s.ctx.Err() != nil {
+		return // sent before its time, or too late
 	}
 	_, err := s.EventSink.Patch(p.event, p.patch)
 	if apierrors.IsNotFound(err) {

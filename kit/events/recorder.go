@@ -3,19 +3,25 @@ package events
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 )
 
 // logVerbosity is the level at which events appear in the process's own log.
 const logVerbosity = 3
 
 // Publisher sends events to the API server under one identity.
-type Publisher struct{ broadcaster record.EventBroadcaster }
+type Publisher struct {
+	broadcaster record.EventBroadcaster
+	sink        *gatheringSink
+	marks       atomic.Int64 // so far; see Flush
+}
 
 // NewPublisher returns a publisher that works in a goroutine of its own until ctx ends.
 func NewPublisher(ctx context.Context, config *rest.Config) (*Publisher, error) {
@@ -23,10 +29,27 @@ func NewPublisher(ctx context.Context, config *rest.Config) (*Publisher, error) 
 	if err != nil {
 		return nil, fmt.Errorf("event client for %s: %w", config.Host, err)
 	}
+	return newPublisher(ctx, &typedcorev1.EventSinkImpl{Interface: core.Events("")}), nil
+}
+
+func newPublisher(ctx context.Context, server record.EventSink) *Publisher {
 	b := record.NewBroadcaster(record.WithContext(ctx))
-	b.StartStructuredLogging(logVerbosity)
-	b.StartRecordingToSink(newGatheringSink(ctx, &typedcorev1.EventSinkImpl{Interface: core.Events("")}))
-	return &Publisher{b}, nil
+	b.StartEventWatcher(logged(klog.FromContext(ctx)))
+	sink := newGatheringSink(ctx, server)
+	b.StartRecordingToSink(sink)
+	return &Publisher{broadcaster: b, sink: sink}
+}
+
+// logged writes events to the process's own log.
+func logged(log klog.Logger) func(*corev1.Event) {
+	return func(e *corev1.Event) {
+		if isMark(e) {
+			return
+		}
+		o := &e.InvolvedObject
+		log.V(logVerbosity).Info("Event occurred", "object", klog.KRef(o.Namespace, o.Name), "fieldPath", o.FieldPath,
+			"kind", o.Kind, "apiVersion", o.APIVersion, "type", e.Type, "reason", e.Reason, "message", e.Message)
+	}
 }
 
 // Recorder returns a recorder whose events come from the component. The scheme tells the kinds of the objects that they

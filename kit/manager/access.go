@@ -50,7 +50,7 @@ func (m *Manager) Recorder(component string) record.EventRecorder {
 
 // PublisherWithLease publishes events under another configuration, until what needs the lease has stopped.
 func (m *Manager) PublisherWithLease(config *rest.Config) (*events.Publisher, error) {
-	return events.NewPublisher(m.leadingEvents.ctx, config)
+	return m.leadingEvents.under(config)
 }
 
 // Webhooks returns the webhook server, or nil if the options ask for none.

@@ -72,7 +72,7 @@ func (l *Lease) Context(name string) kit.ControllerContext {
 
 // PublisherWithLease publishes events under another configuration, until what needs this lease has stopped.
 func (l *Lease) PublisherWithLease(config *rest.Config) (*events.Publisher, error) {
-	return events.NewPublisher(l.events.ctx, config)
+	return l.events.under(config)
 }
 
 // AddController runs a controller that has been completed elsewhere with this lease, and adds its health check.
@@ -102,7 +102,7 @@ func (l *Lease) lead(ctx context.Context) error {
 	limit, cancel := context.WithDeadline(context.WithoutCancel(ctx), l.m.stopBy())
 	defer cancel()
 	l.m.noteLate(l.parts.stop(limit))
-	l.events.end()
+	l.events.close(limit)
 	l.fence.Close()
 	return nil
 }

@@ -62,13 +62,6 @@ type Manager struct {
 	late        []string // what needed a lease and did not stop in time
 }
 
-// publisher publishes events until it is ended.
-type publisher struct {
-	*events.Publisher
-	ctx context.Context
-	end context.CancelFunc
-}
-
 // New checks the options, makes the clients and binds the ports. It asks the API server for nothing. The config is
 // copied; where it limits nothing, requests are not limited.
 func New(config *rest.Config, o Options) (*Manager, error) {
@@ -173,7 +166,7 @@ func (m *Manager) identity(config *rest.Config, o client.Options) (*client.Clien
 	}
 	ctx, end := context.WithCancel(m.life)
 	p, err := events.NewPublisher(ctx, config)
-	return c, &publisher{p, ctx, end}, err
+	return c, &publisher{Publisher: p, ctx: ctx, end: end}, err
 }
 
 // campaign prepares the election.

@@ -106,7 +106,7 @@ func (m *Manager) lead(ctx context.Context) error {
 	defer cancel()
 	m.noteLate(m.leading.stop(limit))
 	// Events first, which would only be refused; then whatever still runs must not write once the lease is free.
-	m.leadingEvents.end()
+	m.leadingEvents.close(limit)
 	m.fence.Close()
 	return nil
 }
