@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,11 +85,28 @@ func (r *reconciler) collide(ctx context.Context, ro *rollout, wanted *appsv1.Re
 	if n := ro.status.CollisionCount; n != nil {
 		collisions = *n
 	}
+	if wait := pause(collisions) - ro.now.Sub(rs.CreationTimestamp.Time); wait > 0 && metav1.IsControlledBy(rs, ro.d) {
+		klog.FromContext(ctx).Info("ReplicaSets come out with another template than they were made with: making fewer",
+			"deployment", klog.KObj(ro.d), "replicaSet", rs.Name, "collisions", collisions, "next", wait)
+		r.assess(ro)
+		ro.check = wait
+		return nil
+	}
 	collisions++
 	ro.status.CollisionCount = &collisions
 	klog.FromContext(ctx).V(2).Info("The name of a new ReplicaSet is taken; trying another", "deployment", klog.KObj(ro.d),
 		"replicaSet", rs.Name, "collisions", collisions)
 	return nil
+}
+
+// pause is the time to leave between the making of two ReplicaSets of one template that both come out with another one,
+// as where a webhook changes them. Each would be followed by one more, under one more name, without an end.
+func pause(collisions int32) time.Duration {
+	const free, most = 3, time.Minute
+	if collisions < free {
+		return 0
+	}
+	return min(time.Second<<min(collisions-free, 10), most)
 }
 
 // newSet returns the ReplicaSet that a Deployment's template asks for, as large as there is room for.
