@@ -203,6 +203,53 @@ func TestThePodsOfANamespaceMadeAnewAreLeftAlone(t *testing.T) {
 	})
 }
 
+// TestANamespaceMadeAnewAndDeletedAgainHasItsOwnGrace: the cache may still show the one before.
+func TestANamespaceMadeAnewAndDeletedAgainHasItsOwnGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := namespace("shop")
+		api := kittest.New(t, old)
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, old)
+		api.Pass(4900 * time.Millisecond)
+		api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("Namespace"), true)
+		api.Remove(t, old)
+		api.Create(t, namespace("shop"))
+		api.Create(t, configMap("shop", "a"))
+		api.Delete(t, namespace("shop"))
+		start := time.Now()
+		after(api, start, time.Second)
+		api.Expect(t)
+		api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("Namespace"), false)
+		after(api, start, 7*time.Second)
+		if api.Get(t, namespace("shop")) {
+			t.Errorf("still there; writes: %v", api.Writes())
+		}
+	})
+}
+
+// TestAKindThatCannotBeListedIsDeletedAllTheSame: discovery said that it could.
+func TestAKindThatCannotBeListedIsDeletedAllTheSame(t *testing.T) {
+	for _, code := range []int{404, 405} {
+		synctest.Test(t, func(t *testing.T) {
+			api := kittest.New(t, namespace("shop"), configMap("shop", "a"))
+			api.React(func(r *kittest.Request) *kittest.Reaction {
+				if r.Verb == "list" && r.Resource.Resource == "configmaps" {
+					return kittest.Refuse(code, "no")
+				}
+				return nil
+			})
+			api.Run(t, Descriptor())
+			api.Settle()
+			api.Delete(t, namespace("shop"))
+			api.Pass(7 * time.Second)
+			if api.Get(t, namespace("shop")) || api.Get(t, configMap("shop", "a")) {
+				t.Errorf("%d: something is left; writes: %v", code, api.Writes())
+			}
+		})
+	}
+}
+
 func TestADeletionIsForgottenInTime(t *testing.T) {
 	var s sightings
 	start := time.Unix(1000, 0)

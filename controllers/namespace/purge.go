@@ -94,18 +94,18 @@ func (r *reconciler) podGrace(ns *corev1.Namespace) time.Duration {
 // empty deletes all objects of a kind and returns what is left. An empty list is the common case and needs one
 // request: nothing can be created in the namespace any more.
 func (r *reconciler) empty(ctx context.Context, k kind, ns *corev1.Namespace, estimate time.Duration) (remains, error) {
-	items, err := r.list(ctx, k, ns.Name)
-	if err != nil || k.canList && len(items) == 0 {
+	items, listed, err := r.list(ctx, k, ns.Name)
+	if err != nil || listed && len(items) == 0 {
 		return remains{estimate: estimate}.unless(err == nil), err
 	}
 	if err := r.deleteAll(ctx, k, ns.Name, items); err != nil {
 		return remains{estimate: estimate}, err
 	}
-	if items, err = r.list(ctx, k, ns.Name); err != nil {
+	if items, listed, err = r.list(ctx, k, ns.Name); err != nil {
 		return remains{estimate: estimate}, err
 	}
 	if len(items) == 0 {
-		return remains{estimate: estimate}.unless(k.canList), nil
+		return remains{estimate: estimate}.unless(listed), nil
 	}
 	left := remains{count: len(items), finalizers: map[string]int{}, estimate: estimate}
 	for _, o := range items {
@@ -131,13 +131,14 @@ func (m remains) unless(empty bool) remains {
 	return m
 }
 
-// list returns the objects of a kind, none if the server does not let them be listed after all.
-func (r *reconciler) list(ctx context.Context, k kind, namespace string) ([]*metav1.PartialObjectMetadata, error) {
+// list returns the objects of a kind. It reports whether they are known: the server may not let them be listed, also where
+// it has said that it would.
+func (r *reconciler) list(ctx context.Context, k kind, namespace string) (items []*metav1.PartialObjectMetadata, listed bool, err error) {
 	if !k.canList {
-		return nil, nil
+		return nil, false, nil
 	}
-	items, err := client.List[metav1.PartialObjectMetadata](ctx, r.live, k.in(namespace)...)
-	return items, ignoreUnsupported(err)
+	items, err = client.List[metav1.PartialObjectMetadata](ctx, r.live, k.in(namespace)...)
+	return items, err == nil, ignoreUnsupported(err)
 }
 
 // deleteAll deletes by one request where the kind allows it, else one by one. Owners do not keep their dependents,

@@ -46,8 +46,8 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 	if err != nil {
 		return kit.Done, client.IgnoreNotFound(err)
 	}
-	if !terminating(ns) {
-		return kit.Done, nil
+	if ns.UID != cached.UID || !terminating(ns) {
+		return kit.Done, nil // one that has taken its place has a grace of its own
 	}
 	if ns, err = r.markTerminating(ctx, ns); err != nil {
 		return kit.Done, err
