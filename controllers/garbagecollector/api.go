@@ -21,7 +21,7 @@ type api interface {
 	Strategic(graph.Kind) bool
 	// Cached returns the object of that kind and name as the watch has it.
 	Cached(graph.Ref) (metav1.Object, bool)
-	// Get reads an object from the server.
+	// Get reads an object from the server. Where its kind has several places it is looked for in all of them.
 	Get(context.Context, graph.Ref) (*metav1.PartialObjectMetadata, error)
 	// Delete deletes an object if it has the UID and, unless it is empty, the version.
 	Delete(ctx context.Context, ref graph.Ref, version string, policy metav1.DeletionPropagation) error
@@ -35,6 +35,7 @@ type api interface {
 type cluster struct {
 	live  *client.Client
 	cache *cache.Cache
+	twins *twins
 }
 
 // Namespaced implements api.
@@ -57,7 +58,22 @@ func (c cluster) Cached(ref graph.Ref) (metav1.Object, bool) {
 
 // Get implements api.
 func (c cluster) Get(ctx context.Context, ref graph.Ref) (*metav1.PartialObjectMetadata, error) {
-	return client.Get[metav1.PartialObjectMetadata](ctx, c.live, keyOf(ref), client.Kind(ref.Kind.GVK()))
+	gvk := ref.Kind.GVK()
+	obj, err := client.Get[metav1.PartialObjectMetadata](ctx, c.live, keyOf(ref), client.Kind(gvk))
+	if err == nil && obj.UID == ref.UID || client.IgnoreNotFound(err) != nil {
+		return obj, err
+	}
+	for at := range c.twins.of(gvk) {
+		if at.namespaced != (ref.Namespace != "") {
+			continue
+		}
+		gvr := gvk.GroupVersion().WithResource(at.resource)
+		twin, err := client.Get[metav1.PartialObjectMetadata](ctx, c.live, keyOf(ref), client.Kind(gvk), client.Resource(gvr, at.namespaced))
+		if err == nil && twin.UID == ref.UID || client.IgnoreNotFound(err) != nil {
+			return twin, err
+		}
+	}
+	return obj, err
 }
 
 // Delete implements api.

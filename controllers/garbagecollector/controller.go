@@ -61,14 +61,15 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		cc.Register(m.syncErrors)
 	}
 	check, orphan := kit.NewTrigger[graph.Ref](), kit.NewTrigger[graph.Ref]()
+	twins := &twins{}
 	r := &reconciler{
-		graph: graph.New(), known: newKnowledge(), api: cluster{live: cc.Live, cache: cc.Cache},
+		graph: graph.New(), known: newKnowledge(), api: cluster{live: cc.Live, cache: cc.Cache, twins: twins},
 		check: check.AddAfter, orphan: orphan.Add, recorder: cc.Recorder,
 	}
 	o.graph.Store(r.graph)
 	k := &kinds{
 		discover: func() (found, error) { return deletable(cc.Discovery) },
-		follow:   r.follower(cc), errors: m.syncErrors, followed: followed{},
+		follow:   r.follower(cc), errors: m.syncErrors, followed: followed{}, twins: twins,
 		reset: func() { meta.MaybeResetRESTMapper(cc.Client.Mapper()) },
 	}
 	for _, err := range []error{

@@ -32,18 +32,12 @@ type resync struct{}
 // String names the key on the debug page.
 func (resync) String() string { return "all kinds" }
 
-// place is where objects of a kind are: a resource, in namespaces or not. A definition that is made anew may move its
-// kind, and in the odd aggregated API a kind has two places.
-type place struct {
-	resource   string
-	namespaced bool
-}
-
-// found is what discovery has answered: the kinds that can be collected and their places, and the group versions that it
-// could not see.
+// found is what discovery has answered: the kinds that can be collected and those that can be read, with their places, and
+// the group versions that it could not see.
 type found struct {
-	kinds  map[schema.GroupVersionKind]map[place]bool
-	broken map[schema.GroupVersion]error
+	kinds    places
+	readable places
+	broken   map[schema.GroupVersion]error
 }
 
 // ignored reports whether objects of a resource are not collected. Events go by their age.
@@ -53,7 +47,7 @@ func ignored(r schema.GroupResource) bool {
 
 // collectable picks the kinds that can be deleted, listed and watched. An answer with gaps is an answer.
 func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
-	f := found{kinds: map[schema.GroupVersionKind]map[place]bool{}}
+	f := found{kinds: places{}, readable: places{}}
 	f.broken, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
@@ -61,14 +55,13 @@ func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
 			continue
 		}
 		for _, r := range l.APIResources {
-			if ignored(gv.WithResource(r.Name).GroupResource()) || !collectableVerbs(r.Verbs) {
-				continue
+			gvk, at := gv.WithKind(r.Kind), place{r.Name, r.Namespaced}
+			if slices.Contains(r.Verbs, "get") {
+				f.readable.add(gvk, at)
 			}
-			gvk := gv.WithKind(r.Kind)
-			if f.kinds[gvk] == nil {
-				f.kinds[gvk] = map[place]bool{}
+			if !ignored(gv.WithResource(r.Name).GroupResource()) && collectableVerbs(r.Verbs) {
+				f.kinds.add(gvk, at)
 			}
-			f.kinds[gvk][place{r.Name, r.Namespaced}] = true
 		}
 	}
 	switch {
@@ -107,6 +100,7 @@ type kinds struct {
 	discover func() (found, error)
 	follow   func(schema.GroupVersionKind) (*monitor, error)
 	reset    func() // makes the mapping of kinds to resources be read again
+	twins    *twins
 	errors   interface{ Inc() }
 	steady   atomic.Bool // ready has once been true
 
@@ -148,6 +142,7 @@ func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
 		k.errors.Inc()
 		return kit.Done, err
 	}
+	k.twins.set(f.readable)
 	log := klog.FromContext(ctx)
 	if len(f.broken) > 0 {
 		log.V(2).Info("The server does not answer for some groups; what is watched of them stays", "groups", groupNames(f.broken))

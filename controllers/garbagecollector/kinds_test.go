@@ -17,6 +17,7 @@ import (
 
 	"orrery/controllers/garbagecollector/graph"
 	"orrery/kit/cache"
+	"orrery/kit/client"
 	"orrery/kit/kittest"
 )
 
@@ -75,7 +76,7 @@ func TestChangesOfKinds(t *testing.T) {
 		kind("a", "Moved"): {places: at("moved")}, kind("a", "Scoped"): {places: map[place]bool{{"scoped", false}: true}},
 	}}
 	added, removed := k.changes(found{
-		kinds: map[schema.GroupVersionKind]map[place]bool{
+		kinds: places{
 			kind("a", "Kept"): at("two", "kept"), kind("a", "New"): at("new"), kind("a", "Another"): at("another"),
 			kind("a", "Moved"): at("movings"), kind("a", "Scoped"): at("scoped"),
 		},
@@ -201,6 +202,35 @@ func TestAKindThatHasMovedIsFollowed(t *testing.T) {
 	}
 }
 
+// An aggregated API serves two resources of one kind. References do not say which is meant.
+func TestAnOwnerMayBeInEitherPlaceOfItsKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.AddKind(widgetKind, "trinkets", true)
+		l.start()
+		user, gvr := l.Client("user"), widgetKind.GroupVersion().WithResource("trinkets")
+		trinket, err := client.Create(t.Context(), user, widget("trinket"), client.Resource(gvr, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := widget("w")
+		l.add(w)
+		ofTrinket, ofWidget, ofNobody := pod("of-trinket", by(trinket)), pod("of-widget", by(w)), pod("of-nobody", by(trinket))
+		ofNobody.OwnerReferences[0].UID = "another"
+		l.add(ofTrinket, ofWidget, ofNobody)
+		time.Sleep(time.Minute)
+		l.kept(ofTrinket, ofWidget)
+		l.gone(ofNobody)
+		l.Delete(t, w)
+		if err := client.Delete(t.Context(), user, trinket, client.Resource(gvr, true)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		l.gone(ofTrinket, ofWidget)
+		l.noErrors()
+	})
+}
+
 // The pods are cached for another controller with all that it needs: they are not watched a second time.
 func TestAnInformerThatThereIsIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -262,10 +292,10 @@ func (c *counter) Inc() { *c++ }
 func TestSyncErrorsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n counter
-		f := found{kinds: map[schema.GroupVersionKind]map[place]bool{widgetKind: {}}}
+		f := found{kinds: places{widgetKind: {}}}
 		var discoverErr, followErr error
 		k := &kinds{
-			discover: func() (found, error) { return f, discoverErr }, reset: func() {}, errors: &n, followed: followed{},
+			discover: func() (found, error) { return f, discoverErr }, reset: func() {}, errors: &n, followed: followed{}, twins: &twins{},
 			follow: func(schema.GroupVersionKind) (*monitor, error) {
 				return &monitor{synced: func() bool { return false }, why: func() string { return "dead" }, stop: func() {}}, followErr
 			},
