@@ -93,7 +93,7 @@ func (r *reconciler) mend(ctx context.Context, s *state, t task) error {
 		change.Metadata.Labels = identityLabels(s.set.Name, t.ordinal)
 	}
 	if !stored(s.set, t.pod, t.ordinal) {
-		change.Spec = &podVolumes{claimVolumes(s.set, t.ordinal)}
+		change.Spec = &podVolumes{volumesInstead(claimVolumes(s.set, t.ordinal))}
 		if err := r.makeClaims(ctx, s, t); err != nil {
 			return err
 		}
@@ -126,5 +126,20 @@ type podPatch struct {
 // podVolumes are merged by name. The server refuses them: volumes of a pod are for life. The refusal is what tells the
 // user that the pod has to be deleted, and it is not for the controller to do so.
 type podVolumes struct {
-	Volumes []corev1.Volume `json:"volumes"`
+	Volumes []volumePatch `json:"volumes"`
+}
+
+// volumePatch takes the place of a volume of that name. Without the keys to retain a volume of another type would have
+// both, which is refused with words that are of no use to anybody.
+type volumePatch struct {
+	Retain []string `json:"$retainKeys"`
+	corev1.Volume
+}
+
+func volumesInstead(volumes []corev1.Volume) []volumePatch {
+	out := make([]volumePatch, len(volumes))
+	for i, v := range volumes {
+		out[i] = volumePatch{[]string{"name", "persistentVolumeClaim"}, v}
+	}
+	return out
 }

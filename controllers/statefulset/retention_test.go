@@ -296,14 +296,20 @@ func TestTheLastOfTheTemplatesOfOneNameCounts(t *testing.T) {
 }
 
 func TestAPodWithoutItsClaimsIsTriedToMend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, newSet("web", 1, storing("data"), strategy(appsv1.OnDeleteStatefulSetStrategyType)),
-			loose("web-0", map[string]string{"app": "web", appsv1.StatefulSetPodNameLabel: "web-0"}))
-		// The server of the tests allows what a real one forbids.
-		p := c.pod("web-0")
-		if len(p.Spec.Volumes) != 1 || p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data-web-0" {
-			t.Errorf("volumes %+v", p.Spec.Volumes)
-		}
-		c.claim("data-web-0")
-	})
+	other := corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+	for name, volumes := range map[string][]corev1.Volume{"none": nil, "another of the name": {other}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pod := loose("web-0", map[string]string{"app": "web", appsv1.StatefulSetPodNameLabel: "web-0"})
+				pod.Spec.Volumes = volumes
+				c := start(t, newSet("web", 1, storing("data"), strategy(appsv1.OnDeleteStatefulSetStrategyType)), pod)
+				// The server of the tests allows what a real one forbids.
+				p := c.pod("web-0")
+				if len(p.Spec.Volumes) != 1 || p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data-web-0" || p.Spec.Volumes[0].EmptyDir != nil {
+					t.Errorf("volumes %+v", p.Spec.Volumes)
+				}
+				c.claim("data-web-0")
+			})
+		})
+	}
 }
