@@ -61,6 +61,7 @@ func TestAFlushSendsWhatIsQueuedAndWhatIsGathered(t *testing.T) {
 		p.Flush(ctx)
 		cancel()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		created, counted := 0, 0
 		for _, call := range sink.sent() {
 			switch {
