@@ -218,12 +218,13 @@ func (z *zones) rate(s zoneState, size int) float32 {
 	return 0
 }
 
-// setLimit changes the rate. Tokens do not come back by it: a zone that has just spent its one still has to wait.
+// setLimit changes the rate. Tokens do not come by it: a zone that has just spent its one still has to wait, and so has
+// one from which nothing was evicted, since its nodes may be about to come back.
 func (k *zone) setLimit(limit float32) {
 	if float32(k.limiter.Limit()) == limit {
 		return
 	}
-	spent := k.limiter.Tokens() < 1 && k.limiter.Limit() > 0
+	spent := k.limiter.Tokens() < 1 || k.limiter.Limit() <= 0
 	k.limiter = rate.NewLimiter(rate.Limit(limit), 1)
 	if spent {
 		k.limiter.Allow()
