@@ -19,6 +19,7 @@ type remembered struct {
 	wrote      time.Time // when its status was last written
 	more       bool      // the last look left something to do
 	refused    time.Time // when the server last refused pods; zero if it took the last ones
+	created    time.Time // when it last took some
 	seeded     bool      // past is known
 	past       history
 }
@@ -26,12 +27,23 @@ type remembered struct {
 // acted notes that a plan has been carried out, or why not.
 func (r *remembered) acted(v *view, p plan, failure error) {
 	r.generation, r.more = v.job.Generation, p.more && failure == nil
-	if len(p.create) > 0 {
-		r.refused = time.Time{}
-		if failure != nil {
-			r.refused = time.Now()
-		}
+	switch {
+	case len(p.create) == 0:
+	case failure != nil:
+		r.refused = time.Now()
+	default:
+		r.refused, r.created = time.Time{}, time.Now()
 	}
+}
+
+// held returns for how long no more pods are to be created: the last ones were refused, or have come to nothing that
+// the status would tell of, as where a webhook gives them other labels. What ends or goes is told of.
+func (r *remembered) held(now time.Time) time.Duration {
+	last := r.refused
+	if r.created.After(r.wrote) {
+		last = r.created
+	}
+	return refusedPeriod - now.Sub(last)
 }
 
 // memory holds the records. It is safe for concurrent use.

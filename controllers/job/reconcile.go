@@ -24,8 +24,8 @@ const (
 	replacePeriod = 250 * time.Millisecond
 	// statusPeriod is how often a status is written at most that brings nothing but new numbers.
 	statusPeriod = time.Second
-	// refusedPeriod is how often pods are created at most while the server refuses them. Left to itself, a Job is tried
-	// again after that time at first, and then less and less often.
+	// refusedPeriod is how often pods are created at most while the server refuses them or they come to nothing. Left to
+	// itself, a Job whose pods are refused is tried again after that time at first, and then less and less often.
 	refusedPeriod = time.Second
 	// soon is for what is left over.
 	soon = time.Millisecond
@@ -135,10 +135,10 @@ func (r *reconciler) history(rec *remembered, v *view) history {
 // pace returns how long a look has to wait, so that a Job whose pods change all the time costs few writes. What users
 // wait for waits for nothing: the start, the end, and every change that they make.
 func pace(v *view, e ending, p plan, rec *remembered) time.Duration {
-	since, refused := v.now.Sub(rec.wrote), v.now.Sub(rec.refused)
+	since, held := v.now.Sub(rec.wrote), rec.held(v.now)
 	switch {
-	case len(p.create) > 0 && refused < refusedPeriod && !rec.more && rec.generation == v.job.Generation && !turns(v):
-		return refusedPeriod - refused
+	case len(p.create) > 0 && held > 0 && !rec.more && rec.generation == v.job.Generation && !turns(v):
+		return held
 	case rec.wrote.IsZero(), rec.more, p.more, rec.generation != v.job.Generation, len(p.remove)+len(p.track) > 0, v.job.DeletionTimestamp != nil,
 		!e.decided() && completes(v, len(v.active)), e.decided() && (!e.declared || v.terminating == 0), turns(v):
 		return 0

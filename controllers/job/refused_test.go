@@ -2,6 +2,7 @@ package job
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +104,27 @@ func TestAUsersChangeIsTriedAtOnceDespiteARefusal(t *testing.T) {
 		if len(*refused) != 1 {
 			t.Errorf("%d creates", len(*refused))
 		}
+	})
+}
+
+func TestPodsThatAWebhookTakesAwayAreMadeAnewOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := strict(t, newJob("j", of(5, 5)))
+		var made atomic.Int32
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && r.Resource.Resource == "pods" {
+				made.Add(1)
+				r.Object.SetLabels(map[string]string{"job-name": "j"})
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Pass(10 * time.Second)
+		if n := made.Load(); n < 40 || n > 60 {
+			t.Errorf("%d pods in 10 s", n)
+		}
+		api.Unreact()
+		settled(api)
+		expect(t, api, "j", "active 5 ready 0 terminating 0 succeeded 0 failed 0")
 	})
 }
