@@ -3,10 +3,12 @@ package daemonset
 import (
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -14,24 +16,32 @@ import (
 // these. More at once would be hard on image registries.
 const burst = 250
 
-// act carries out a plan. Both halves are tried whatever becomes of the other.
-func (r *reconciler) act(ctx context.Context, p *pass, v *view, due plan) error {
-	return errors.Join(r.create(ctx, p, v, due.create), r.remove(ctx, v, due.remove))
+// act carries out a plan. Both halves are tried whatever becomes of the other. It returns in how long there is more to
+// do, 0 for when something changes.
+func (r *reconciler) act(ctx context.Context, p *pass, v *view, due plan) (wait time.Duration, err error) {
+	wait, err = r.create(ctx, p, v, due.create)
+	return wait, errors.Join(err, r.remove(ctx, v, due.remove))
 }
 
-func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []string) error {
-	nodes, err := r.certain(ctx, p, nodes)
-	if nodes = nodes[:min(len(nodes), burst)]; err != nil || len(nodes) == 0 {
-		return err
+func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []string) (wait time.Duration, err error) {
+	if nodes, err = r.certain(ctx, p, nodes); err != nil || len(nodes) == 0 {
+		return 0, err
 	}
 	log := klog.FromContext(ctx)
 	if r.going(v.set.Namespace) {
 		log.V(4).Info("Nodes need pods, but the namespace is being deleted", "daemonSet", klog.KObj(v.set), "nodes", len(nodes))
-		return nil
+		return 0, nil
 	}
-	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes)
+	n := r.allowances.Take(v.set, v.desired, len(nodes), burst, v.now)
+	if n < min(len(nodes), burst) {
+		log.V(2).Info("Pods go as fast as they are made: the others are made more slowly", "daemonSet", klog.KObj(v.set), "creating", n, "waiting", len(nodes)-n)
+		wait = podctl.AllowanceWait
+	}
+	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes[:n])
 	model := v.present.newPod(v.set)
-	return r.control.CreateMany(ctx, v.set, len(nodes), func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
+	made, err := r.control.CreateCounting(ctx, v.set, n, func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
+	r.allowances.GiveBack(kit.KeyOf(v.set), n-made)
+	return wait, err
 }
 
 // going reports whether a namespace is being deleted: nothing can be created in it any more.

@@ -27,9 +27,9 @@ type removal struct {
 	ended corev1.PodPhase
 }
 
-// wait notes that there is something to do in d.
+// wait notes that there is something to do in d, if it is not 0.
 func (p *plan) wait(d time.Duration) {
-	if p.after == 0 || d < p.after {
+	if d > 0 && (p.after == 0 || d < p.after) {
 		p.after = d
 	}
 }

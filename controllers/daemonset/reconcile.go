@@ -37,6 +37,7 @@ type reconciler struct {
 	failures   failures
 	changes    nodeChanges
 	doubts     doubts
+	allowances *podctl.Allowances
 	wake       *kit.Trigger[kit.Key]
 }
 
@@ -47,7 +48,7 @@ func newReconciler(cc kit.ControllerContext) *reconciler {
 		history: history.NewKeeper(cc, history.DaemonSets()),
 		client:  cc.Client, live: cc.Live, recorder: cc.Recorder,
 		placements: placements{compare: cc.Gates.Enabled(numberTolerations)},
-		wake:       kit.NewTrigger[kit.Key](),
+		wake:       kit.NewTrigger[kit.Key](), allowances: podctl.NewAllowances(),
 	}
 	r.pods = kit.Store(cc, r.byOwner, r.orphans)
 	r.control = podctl.Control{Client: cc.Client, Recorder: cc.Recorder, Lost: r.doubts.raise}
@@ -62,6 +63,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	case !ok:
 		r.placements.forget(key)
 		r.doubts.clear(key)
+		r.allowances.Forget(key)
 		return kit.Done, nil
 	case selectsAll(set.Spec.Selector):
 		r.recorder.Event(set, corev1.EventTypeWarning, "SelectingAll",
@@ -90,7 +92,8 @@ func selectsAll(s *metav1.LabelSelector) bool {
 func (r *reconciler) step(ctx context.Context, p *pass) (time.Duration, error) {
 	v := p.view(time.Now())
 	due := manage(v, func(node string) time.Duration { return r.failures.blocked(r.where(v, node), v.now) })
-	if err := r.act(ctx, p, v, due); err != nil {
+	more, err := r.act(ctx, p, v, due)
+	if err != nil {
 		return 0, fmt.Errorf("bring the nodes of %s to their pods: %w", klog.KObj(p.set), err)
 	}
 	if len(due.create) > 0 {
@@ -103,14 +106,17 @@ func (r *reconciler) step(ctx context.Context, p *pass) (time.Duration, error) {
 		if err != nil {
 			return 0, kit.Terminal(err)
 		}
-		if err := r.act(ctx, p, v, next); err != nil {
+		surge, err := r.act(ctx, p, v, next)
+		if err != nil {
 			return 0, fmt.Errorf("update the pods of %s: %w", klog.KObj(p.set), err)
 		}
 		due.remove = next.remove
+		due.wait(surge)
 	}
 	if len(due.remove) > 0 {
 		r.refresh(p)
 	}
+	due.wait(more)
 	return due.after, r.truncate(ctx, p)
 }
 

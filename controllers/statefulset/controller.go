@@ -12,6 +12,7 @@ import (
 
 	"orrery/controllers/internal/history"
 	"orrery/controllers/internal/index"
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -80,6 +81,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		events:     events{cc.Recorder},
 		metrics:    m,
 		rules:      strategies{maxUnavailable: cc.Gates.Enabled(maxUnavailable), recreate: cc.Gates.Enabled(recreate)},
+		allowances: podctl.NewAllowances(),
 	}
 	r.pods = kit.Store(cc, r.byOwner, r.namesakes)
 	w := wakeups{sets: r.sets}

@@ -14,6 +14,7 @@ import (
 
 	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/history"
+	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 	"orrery/kit/cache"
 	"orrery/kit/client"
@@ -32,6 +33,7 @@ type reconciler struct {
 	events     events
 	metrics    metrics
 	rules      strategies
+	allowances *podctl.Allowances
 }
 
 // Reconcile brings a set one step nearer to what it asks for.
@@ -39,6 +41,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	set, ok := r.sets.Get(key)
 	if !ok {
 		r.metrics.forget(key)
+		r.allowances.Forget(key)
 		return kit.Done, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
@@ -66,14 +69,17 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 
 // sync acts on a set, and then tells what there was of it before, without what had to go for an update.
 func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) (kit.Result, error) {
-	p := s.plan()
+	p, rest := r.measure(ctx, s, s.plan())
 	updated, acting := r.apply(ctx, s, p)
+	if acting != nil {
+		r.allowances.GiveBack(kit.KeyOf(s.set), p.creations()) // what is refused is tried again with a back-off
+	}
 	status := s.status(p, updated)
 	if s.rules.maxUnavailable {
 		r.metrics.observe(s)
 	}
 	err := errors.Join(acting, r.report(ctx, s.set, status), r.truncate(ctx, s, sorted))
-	return s.nextLook(status), err
+	return kit.Sooner(rest, s.nextLook(status)), err
 }
 
 // observe adds to a state what it looks up later.

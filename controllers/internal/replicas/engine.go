@@ -23,7 +23,7 @@ type reconciler[T any, P client.Ptr[T]] struct {
 	control    podctl.Control
 	client     *client.Client
 	live       *client.Client
-	allowances *allowances
+	allowances *podctl.Allowances
 	log        klog.Logger
 }
 
@@ -41,7 +41,7 @@ func newReconciler[T any, P client.Ptr[T]](cc kit.ControllerContext, kind Kind[P
 		control:    podctl.Control{Client: cc.Client, Recorder: cc.Recorder},
 		client:     cc.Client,
 		live:       cc.Live,
-		allowances: newAllowances(),
+		allowances: podctl.NewAllowances(),
 		log:        cc.Log,
 	}
 	indexes := []cache.Index[P]{r.bySelector}

@@ -16,7 +16,7 @@ import (
 func (r *reconciler[T, P]) serve(ctx context.Context, key kit.Key) (kit.Result, error) {
 	set, ok := r.sets.Get(key)
 	if !ok {
-		r.allowances.forget(key)
+		r.allowances.Forget(key)
 		return kit.Done, nil
 	}
 	return r.Reconcile(ctx, set)

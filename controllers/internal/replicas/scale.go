@@ -24,11 +24,11 @@ func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active [
 		log.V(4).Info("Too few replicas, but the namespace is being deleted", "object", klog.KObj(set), "need", need)
 	case have < need:
 		most := min(need-have, burst)
-		n := r.allowances.take(set, need, need-have, burst, time.Now())
+		n := r.allowances.Take(set, need, need-have, burst, time.Now())
 		log.V(2).Info("Too few replicas", "object", klog.KObj(set), "need", need, "creating", n)
 		if n < most {
 			log.V(2).Info("Pods go as fast as they are made: the others are made more slowly", "object", klog.KObj(set), "waiting", most-n)
-			rest = kit.After(time.Second)
+			rest = kit.After(podctl.AllowanceWait)
 		}
 		return rest, r.create(ctx, set, spec.Template, n)
 	case have > need:
@@ -53,6 +53,6 @@ func (r *reconciler[T, P]) create(ctx context.Context, set P, template *corev1.P
 		pod := *model
 		return &pod
 	})
-	r.allowances.giveBack(kit.KeyOf(set), n-made)
+	r.allowances.GiveBack(kit.KeyOf(set), n-made)
 	return err
 }

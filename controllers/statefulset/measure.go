@@ -1,0 +1,47 @@
+package statefulset
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"orrery/controllers/internal/podctl"
+	"orrery/kit"
+)
+
+// measure leaves out of a plan the pods that are to be made more slowly, as those before them went as fast as they were
+// made. rest is for these.
+func (r *reconciler) measure(ctx context.Context, s *state, p plan) (kept plan, rest kit.Result) {
+	missing := p.creations()
+	if missing == 0 {
+		return p, kit.Done
+	}
+	granted := r.allowances.Take(s.set, s.end-s.first, missing, missing, s.now)
+	if granted == missing {
+		return p, kit.Done
+	}
+	klog.FromContext(ctx).V(2).Info("Pods go as fast as they are made: the others are made more slowly",
+		"statefulSet", klog.KObj(s.set), "creating", granted, "waiting", missing-granted)
+	tasks := p.tasks
+	p.tasks = nil
+	for _, t := range tasks {
+		if t.pod == nil {
+			if granted == 0 {
+				continue
+			}
+			granted--
+		}
+		p.tasks = append(p.tasks, t)
+	}
+	return p, kit.After(podctl.AllowanceWait)
+}
+
+// creations returns how many pods a plan makes.
+func (p plan) creations() (n int) {
+	for _, t := range p.tasks {
+		if t.pod == nil {
+			n++
+		}
+	}
+	return n
+}
