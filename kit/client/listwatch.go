@@ -37,7 +37,7 @@ func (c *Client) ListWatch(gvk schema.GroupVersionKind, example runtime.Object, 
 				return nil, err
 			}
 			o.LabelSelector, o.FieldSelector = call.labels, call.fields
-			return list, r.many(r.rest.Get(), call.namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+			return list, r.decode(r.many(r.rest.Get(), call.namespace).VersionedParams(&o, metav1.ParameterCodec).Do(ctx), list)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch, o.LabelSelector, o.FieldSelector = true, call.labels, call.fields

@@ -41,7 +41,7 @@ func Get[T any, P Ptr[T]](ctx context.Context, c *Client, key Key, opts ...Optio
 	if call.version != "" {
 		req = req.Param("resourceVersion", call.version)
 	}
-	if err := req.Do(ctx).Into(into); err != nil {
+	if err := r.decode(req.Do(ctx), into); err != nil {
 		return nil, err
 	}
 	setKind(into, gvk)
@@ -77,7 +77,7 @@ func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P,
 		if err != nil {
 			return nil, err
 		}
-		err = r.many(r.rest.Get(), call.namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx).Into(list)
+		err = r.decode(r.many(r.rest.Get(), call.namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx), list)
 		if err != nil {
 			return nil, err
 		}

@@ -107,7 +107,7 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	call.del.DryRun = c.dry()
 	// Where the object stays for a while the server answers with it, which nobody reads: its metadata will do.
 	req := c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).SetHeader("Accept", acceptMetadata)
-	err = req.Body(&call.del).Do(ctx).Error()
+	err = r.deleteBody(req, call.del).Do(ctx).Error()
 	if err != nil && !UnknownOutcome(err) && !isGone(err, obj) {
 		return err
 	}
@@ -133,7 +133,8 @@ func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) 
 	}
 	call.del.DryRun = c.dry()
 	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields}
-	err = c.params(r.many(r.rest.Delete(), call.namespace).VersionedParams(lo, metav1.ParameterCodec), call).Body(&call.del).Do(ctx).Error()
+	req := c.params(r.many(r.rest.Delete(), call.namespace).VersionedParams(lo, metav1.ParameterCodec), call)
+	err = r.deleteBody(req, call.del).Do(ctx).Error()
 	if c.dryRun && err == nil {
 		one.SetNamespace(call.namespace)
 		one.SetName("all that match")
@@ -190,7 +191,7 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 	if call.brief && r.form == structured {
 		err = doBrief(ctx, req, out)
 	} else {
-		err = req.Do(ctx).Into(out)
+		err = r.decode(req.Do(ctx), out)
 	}
 	if isGone(err, obj) && !c.dryRun {
 		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})

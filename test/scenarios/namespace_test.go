@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func TestNamespaces(t *testing.T) {
 		e.nothingLeft(t, ns)
 		e.kubectl(t, "delete", "apiservice", "v1.reviews.example.com")
 	})
+	t.Run("what an API holds that knows nothing but JSON is deleted", func(t *testing.T) { plainAPI(t, e) })
 	t.Run("a kind that is new a moment ago is deleted, too", func(t *testing.T) {
 		ns := e.namespace(t, "besides-new")
 		e.apply(t, widgetKinds)
@@ -131,6 +133,77 @@ func createOnly() http.Handler {
 		"resources":[{"name":"reviews","singularName":"review","kind":"Review","namespaced":true,"verbs":["create"]}]}`)
 	mux.HandleFunc("/apis", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotAcceptable) })
 	return mux
+}
+
+// plainAPI deletes a namespace with objects of an API that is made by hand and has two resources of one kind.
+func plainAPI(t *testing.T, e *env) {
+	ns := e.namespace(t, "besides-plain")
+	shelf := &shelf{namespace: ns, held: map[string]bool{"gadgets/a": true, "gadgets/b": true, "gizmos/c": true}}
+	server := httptest.NewTLSServer(shelf.handler())
+	defer server.Close()
+	e.extension(t, "plain.example.com", server.Listener.Addr().(*net.TCPAddr).Port)
+	defer e.kubectl(t, "delete", "apiservice", "v1.plain.example.com")
+	e.kubectl(t, "wait", "--for=condition=Available", "apiservice/v1.plain.example.com", "--timeout=2m")
+	e.kubectl(t, "delete", "namespace", ns, "--timeout=40s")
+	shelf.mu.Lock()
+	defer shelf.mu.Unlock()
+	if len(shelf.held) != 0 {
+		t.Errorf("left behind: %v", shelf.held)
+	}
+}
+
+// shelf holds objects of one namespace. It answers with whole objects in JSON whatever it is asked for, and reads nothing
+// else.
+type shelf struct {
+	namespace string
+
+	mu   sync.Mutex      // guards held
+	held map[string]bool // "<resource>/<name>"
+}
+
+func (s *shelf) handler() http.Handler {
+	mux := http.NewServeMux()
+	answer := func(pattern, body string) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, body)
+		})
+	}
+	answer("/apis/plain.example.com", `{"kind":"APIGroup","apiVersion":"v1","name":"plain.example.com",
+		"versions":[{"groupVersion":"plain.example.com/v1","version":"v1"}],
+		"preferredVersion":{"groupVersion":"plain.example.com/v1","version":"v1"}}`)
+	answer("/apis/plain.example.com/v1", `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"plain.example.com/v1","resources":[
+		{"name":"gadgets","singularName":"gadget","kind":"Gadget","namespaced":true,"verbs":["delete","get","list"]},
+		{"name":"gizmos","singularName":"gizmo","kind":"Gadget","namespaced":true,"verbs":["delete","get","list"]}]}`)
+	mux.HandleFunc("/apis", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotAcceptable) })
+	mux.HandleFunc("GET /apis/plain.example.com/v1/namespaces/{ns}/{resource}", s.list)
+	mux.HandleFunc("DELETE /apis/plain.example.com/v1/namespaces/{ns}/{resource}/{name}", s.remove)
+	return mux
+}
+
+func (s *shelf) list(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var items []string
+	for id := range s.held {
+		if resource, name, _ := strings.Cut(id, "/"); resource == r.PathValue("resource") && s.namespace == r.PathValue("ns") {
+			items = append(items, fmt.Sprintf(`{"apiVersion":"plain.example.com/v1","kind":"Gadget","metadata":{"namespace":%q,"name":%q,"uid":%q}}`, s.namespace, name, name))
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"apiVersion":"plain.example.com/v1","kind":"GadgetList","metadata":{"resourceVersion":"1"},"items":[%s]}`, strings.Join(items, ","))
+}
+
+func (s *shelf) remove(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.Header.Get("Content-Type") != "application/json" {
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return
+	}
+	delete(s.held, r.PathValue("resource")+"/"+r.PathValue("name"))
+	fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
 }
 
 func deadAPI(t *testing.T, e *env) {
