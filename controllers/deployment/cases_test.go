@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,4 +171,42 @@ func TestATakenNameIsAvoided(t *testing.T) {
 			t.Errorf("collisions %d, sets %s", *n, sizes(t, api))
 		}
 	})
+}
+
+func TestTheStatusIsKeptWhereOldSetsCannotBeScaled(t *testing.T) {
+	for name, opts := range map[string][]deploymentOption{
+		"rolling": {slack("2", "0")}, "recreated": {recreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := start(t, newDeployment("web", 2, append(opts, impatient)...))
+				old := only(t, api, "img:1").Name
+				api.React(func(r *kittest.Request) *kittest.Reaction {
+					if r.Verb == "update" && r.Resource.Resource == "replicasets" && r.Subresource == "" && r.Name == old {
+						return kittest.Refuse(http.StatusForbidden, "denied by policy")
+					}
+					return nil
+				})
+				change(t, api, "web", image("img:2"))
+				api.Pass(10 * time.Second)
+				d := read(t, api, "web")
+				if d.Status.ObservedGeneration != d.Generation {
+					t.Errorf("generation %d is not observed: %+v", d.Generation, d.Status)
+				}
+				if name == "rolling" && (d.Status.UpdatedReplicas != 2 || d.Status.Replicas != 4) {
+					t.Errorf("the status tells of %d pods, %d of them updated", d.Status.Replicas, d.Status.UpdatedReplicas)
+				}
+				api.Pass(2 * time.Minute)
+				// A Recreate that cannot begin has no progress to judge.
+				if got := progress(t, api, "web"); name == "rolling" && got != "False ProgressDeadlineExceeded" {
+					t.Errorf("progress %s", got)
+				}
+				api.Unreact()
+				api.Pass(2 * time.Minute)
+				if got := progress(t, api, "web"); got != "True NewReplicaSetAvailable" {
+					t.Errorf("progress %s, sets %s", got, sizes(t, api))
+				}
+			})
+		})
+	}
 }

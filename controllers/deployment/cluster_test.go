@@ -181,3 +181,6 @@ func told(api *kittest.API, n int) []string {
 func written(api *kittest.API) []string {
 	return slices.DeleteFunc(api.TakeWrites(), func(w string) bool { return strings.Contains(w, "replicasets/status") })
 }
+
+// impatient has the Deployment wait a minute for progress.
+func impatient(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(60)) }

@@ -22,11 +22,7 @@ func (r *reconciler) roll(ctx context.Context, ro *rollout) error {
 // fills the new one.
 func (r *reconciler) recreate(ctx context.Context, ro *rollout) error {
 	if plan := planRecreate(ro.old); len(plan) > 0 {
-		if err := r.resize(ctx, ro, plan); err != nil {
-			return err
-		}
-		r.assess(ro)
-		return nil
+		return r.finish(ctx, ro, plan)
 	}
 	if r.anyOldRuns(ro) {
 		klog.FromContext(ctx).V(4).Info("Waiting for the old pods to end", "deployment", klog.KObj(ro.d))
@@ -40,9 +36,11 @@ func (r *reconciler) recreate(ctx context.Context, ro *rollout) error {
 }
 
 // finish carries out the plan of a rollout. Only when there is nothing to do, and the end of the rollout is on record,
-// is the history cut.
+// is the history cut. The status follows also where a ReplicaSet cannot be resized, as a policy may forbid: users have to
+// see how far the rollout is, and that it is stuck.
 func (r *reconciler) finish(ctx context.Context, ro *rollout, plan []resize) error {
 	if err := r.resize(ctx, ro, plan); err != nil {
+		r.assess(ro)
 		return err
 	}
 	if len(plan) == 0 && isComplete(ro.d.Status, ro.d.Generation, ro.desired) {
@@ -57,11 +55,9 @@ func (r *reconciler) finish(ctx context.Context, ro *rollout, plan []resize) err
 // rescale follows a change of spec.replicas. Progress is not judged meanwhile.
 func (r *reconciler) rescale(ctx context.Context, ro *rollout) error {
 	rolling := ro.d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType
-	if err := r.resize(ctx, ro, planScale(ro.bounds, rolling, ro.current, ro.old, ro.d.Status.Replicas)); err != nil {
-		return err
-	}
+	err := r.resize(ctx, ro, planScale(ro.bounds, rolling, ro.current, ro.old, ro.d.Status.Replicas))
 	r.count(ro)
-	return nil
+	return err
 }
 
 // hold keeps a paused Deployment at its size, and its history short if mayTrim.
