@@ -250,6 +250,55 @@ func TestAKindThatCannotBeListedIsDeletedAllTheSame(t *testing.T) {
 	}
 }
 
+// TestANamespaceThatChangesAllTheTimeGoes: somebody writes to it within each pass.
+func TestANamespaceThatChangesAllTheTimeGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ns := namespace("shop")
+		api := kittest.New(t, ns, configMap("shop", "a"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		n := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.User == Name && r.Verb == "list" && r.Resource.Resource == "configmaps" && api.Get(t, ns) {
+				n++
+				ns.Labels = map[string]string{"seen": fmt.Sprint(n)}
+				api.Update(t, ns)
+			}
+			return nil
+		})
+		api.Delete(t, namespace("shop"))
+		api.Pass(time.Minute)
+		if api.Get(t, namespace("shop")) {
+			t.Errorf("still there after %d changes; conditions %+v", n, ns.Status.Conditions)
+		}
+	})
+}
+
+// TestASuccessorIsNotEmptiedForTheOneBefore: it takes the name while the one before is about to be emptied.
+func TestASuccessorIsNotEmptiedForTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := namespace("shop")
+		api := kittest.New(t, old)
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "update" && r.Resource.Resource == "namespaces" {
+				api.Unreact()
+				api.Remove(t, old)
+				api.Create(t, namespace("shop"))
+				api.Create(t, configMap("shop", "a"))
+			}
+			return nil
+		})
+		api.Delete(t, old)
+		api.Get(t, old)
+		old.Status.Phase = corev1.NamespaceActive // the server has not marked it
+		api.Update(t, old)
+		api.Pass(time.Minute)
+		api.Expect(t)
+	})
+}
+
 func TestADeletionIsForgottenInTime(t *testing.T) {
 	var s sightings
 	start := time.Unix(1000, 0)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -49,7 +50,7 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 	if ns.UID != cached.UID || !terminating(ns) {
 		return kit.Done, nil // one that has taken its place has a grace of its own
 	}
-	if ns, err = r.markTerminating(ctx, ns); err != nil {
+	if ns, err = r.markTerminating(ctx, ns); err != nil || ns == nil {
 		return kit.Done, err
 	}
 	p := r.purge(ctx, ns)
@@ -76,45 +77,76 @@ func terminating(ns *corev1.Namespace) bool {
 	return ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0
 }
 
+// markTerminating returns the namespace as it is then, nil if it is gone.
 func (r *reconciler) markTerminating(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
-	if ns.Status.Phase == corev1.NamespaceTerminating {
-		return ns, nil
-	}
-	ns.Status.Phase = corev1.NamespaceTerminating
-	updated, err := client.UpdateStatus(ctx, r.live, ns)
+	name := ns.Name
+	ns, err := r.writeStatus(ctx, ns, func(s *corev1.NamespaceStatus) bool {
+		changed := s.Phase != corev1.NamespaceTerminating
+		s.Phase = corev1.NamespaceTerminating
+		return changed
+	})
 	if err != nil {
-		return ns, client.IgnoreNotFound(fmt.Errorf("mark namespace %s as terminating: %w", ns.Name, err))
+		return nil, fmt.Errorf("mark namespace %s as terminating: %w", name, err)
 	}
-	return updated, nil
+	return ns, nil
 }
 
 // report writes the conditions that a pass has led to, if they differ. ns is ours: it came from the server.
 func (r *reconciler) report(ctx context.Context, ns *corev1.Namespace, p *pass) error {
-	if !setConditions(&ns.Status, p.conditions(), metav1.Now()) {
-		return nil
-	}
-	if _, err := client.UpdateStatus(ctx, r.live, ns); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("write conditions of namespace %s: %w", ns.Name, err))
+	_, err := r.writeStatus(ctx, ns, func(s *corev1.NamespaceStatus) bool { return setConditions(s, p.conditions(), metav1.Now()) })
+	if err != nil {
+		return fmt.Errorf("write conditions of namespace %s: %w", ns.Name, err)
 	}
 	return nil
 }
 
+// writeTries is how often a namespace that others write to at the same time is written in one go. A pass takes its time,
+// and to begin it again for each of their writes could go on for ever.
+const writeTries = 5
+
+// writeStatus writes a status that change has changed, and returns the namespace as it is then: nil if it is gone, also
+// where another one has its name by now.
+func (r *reconciler) writeStatus(ctx context.Context, ns *corev1.Namespace, change func(*corev1.NamespaceStatus) bool) (*corev1.Namespace, error) {
+	for try := 1; ; try++ {
+		if !change(&ns.Status) {
+			return ns, nil
+		}
+		updated, err := client.UpdateStatus(ctx, r.live, ns)
+		switch {
+		case err == nil:
+			return updated, nil
+		case !apierrors.IsConflict(err) || try == writeTries:
+			return nil, client.IgnoreNotFound(err)
+		}
+		fresh, err := client.Get[corev1.Namespace](ctx, r.live, kit.KeyOf(ns))
+		if err != nil || fresh.UID != ns.UID {
+			return nil, client.IgnoreNotFound(err)
+		}
+		ns = fresh
+	}
+}
+
 // finalize takes our finalizer off a namespace that is empty.
 func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) error {
-	ns, err := client.Get[corev1.Namespace](ctx, r.live, key)
-	if err != nil {
-		return client.IgnoreNotFound(err)
+	for try := 1; ; try++ {
+		ns, err := client.Get[corev1.Namespace](ctx, r.live, key)
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if ns.UID != uid {
+			return nil
+		}
+		ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		_, err = client.Update(ctx, r.live, ns, client.Subresource("finalize"))
+		switch {
+		case err == nil:
+			r.seen.forget(uid)
+			klog.FromContext(ctx).Info("Emptied and finalized namespace", "namespace", ns.Name, "took", time.Since(ns.DeletionTimestamp.Time).Round(time.Millisecond))
+			return nil
+		case !apierrors.IsConflict(err) || try == writeTries:
+			return client.IgnoreNotFound(fmt.Errorf("finalize namespace %s: %w", ns.Name, err))
+		}
 	}
-	if ns.UID != uid {
-		return nil
-	}
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-	if _, err := client.Update(ctx, r.live, ns, client.Subresource("finalize")); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("finalize namespace %s: %w", ns.Name, err))
-	}
-	r.seen.forget(uid)
-	klog.FromContext(ctx).Info("Emptied and finalized namespace", "namespace", ns.Name, "took", time.Since(ns.DeletionTimestamp.Time).Round(time.Millisecond))
-	return nil
 }
 
 // soonest is the shortest time between two looks at a namespace.
