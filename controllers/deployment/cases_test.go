@@ -210,3 +210,37 @@ func TestTheStatusIsKeptWhereOldSetsCannotBeScaled(t *testing.T) {
 		})
 	}
 }
+
+func TestTheStatusIsKeptWhereAPolicyForbidsTheRest(t *testing.T) {
+	for verb, name := range map[string]string{"delete": "img:1", "update": "img:2"} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDeployment("web", 2)
+				d.Spec.RevisionHistoryLimit = new(int32(1))
+				api := kittest.New(t, d)
+				pods := api.Run(t, (&keeper{}).init)
+				api.Run(t, Descriptor())
+				api.Settle()
+				change(t, api, "web", image("img:2"))
+				pods.Stop()
+				api.React(func(r *kittest.Request) *kittest.Reaction {
+					if r.Verb == verb && r.Resource.Resource == "replicasets" && r.Subresource == "" && r.Name == only(t, api, name).Name {
+						return kittest.Refuse(http.StatusForbidden, "denied by policy")
+					}
+					return nil
+				})
+				change(t, api, "web", func(d *appsv1.Deployment) {
+					d.Spec.RevisionHistoryLimit, d.Annotations["note"] = new(int32), "new"
+				})
+				rs := only(t, api, "img:2")
+				rs.Status.ReadyReplicas, rs.Status.AvailableReplicas = 1, 1 // a pod has died
+				api.Update(t, rs)
+				api.Pass(10 * time.Second)
+				d = read(t, api, "web")
+				if d.Status.ObservedGeneration != d.Generation || d.Status.AvailableReplicas != 1 {
+					t.Errorf("generation %d, status %+v", d.Generation, d.Status)
+				}
+			})
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
@@ -83,6 +84,9 @@ func (r *reconciler) step(ctx context.Context, ro *rollout) error {
 	}
 	ro.status.Conditions = paused(ro.d, ro.status.Conditions, ro.now)
 	if err := r.refresh(ctx, ro); err != nil {
+		if !apierrors.IsConflict(err) {
+			r.count(ro)
+		}
 		return err
 	}
 	_, wantsRollback := rollbackTo(ro.d)

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 )
 
@@ -36,27 +37,26 @@ func (r *reconciler) recreate(ctx context.Context, ro *rollout) error {
 }
 
 // finish carries out the plan of a rollout. Only when there is nothing to do, and the end of the rollout is on record,
-// is the history cut. The status follows also where a ReplicaSet cannot be resized, as a policy may forbid: users have to
-// see how far the rollout is, and that it is stuck.
+// is the history cut. The status follows also where a ReplicaSet cannot be resized or deleted, as a policy may forbid:
+// users have to see how far the rollout is, and that it is stuck.
 func (r *reconciler) finish(ctx context.Context, ro *rollout, plan []resize) error {
-	if err := r.resize(ctx, ro, plan); err != nil {
-		r.assess(ro)
-		return err
-	}
+	err := r.resize(ctx, ro, plan)
 	if len(plan) == 0 && isComplete(ro.d.Status, ro.d.Generation, ro.desired) {
-		if err := r.trim(ctx, ro); err != nil {
-			return err
-		}
+		err = r.trim(ctx, ro)
 	}
-	r.assess(ro)
-	return nil
+	if !apierrors.IsConflict(err) { // which is over at once, and says that what was read is old
+		r.assess(ro)
+	}
+	return err
 }
 
 // rescale follows a change of spec.replicas. Progress is not judged meanwhile.
 func (r *reconciler) rescale(ctx context.Context, ro *rollout) error {
 	rolling := ro.d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType
 	err := r.resize(ctx, ro, planScale(ro.bounds, rolling, ro.current, ro.old, ro.d.Status.Replicas))
-	r.count(ro)
+	if !apierrors.IsConflict(err) {
+		r.count(ro)
+	}
 	return err
 }
 
