@@ -60,7 +60,7 @@ func (c *Cache) catchUp(ctx context.Context, whole *Informer) {
 			names, err := c.names(i.GVK, i.namespace)
 			if err == nil {
 				var lag int
-				if lag, err = i.compare(ctx, names); err == nil && lag == 0 {
+				if lag, err = i.compare(ctx, names, fewObjects); err == nil && lag == 0 {
 					break
 				}
 			}

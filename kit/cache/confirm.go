@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// fewObjects is up to how many objects are compared at once, without a first look at whether that is needed.
-	fewObjects = 200
+	// fewObjects is up to how many objects are compared at once, without a first look at whether that is needed; where the
+	// first work of a new leader waits, the look is worth it only for many more.
+	fewObjects, fewToBegin = 200, 20_000
 	// aMoment is how long a cache of many objects, which something changes all the time, has to get there by itself.
 	aMoment = 20 * time.Millisecond
 	// lagLimit is how long a cache may lack what the server has before it is listed anew.
 	lagLimit = 2 * time.Second
-	// firstLimit is how long new informers let those in doubt go first.
-	firstLimit = time.Second
+	// firstLimit is how long new informers let those in doubt go first, headStart how long then the work that waited for these.
+	firstLimit, headStart = time.Second, 100 * time.Millisecond
 	// confirmPoll is the time between two looks at a cache that lags, confirmRetry that after a failed request.
 	confirmPoll, confirmRetry = 5 * time.Millisecond, 500 * time.Millisecond
 )
@@ -59,6 +60,7 @@ func (c *Cache) Confirm(ctx context.Context) {
 	c.running.Go(func() {
 		defer certain()
 		doubts.Wait()
+		pause(first, headStart)
 	})
 }
 
@@ -112,7 +114,7 @@ func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (l
 		lag := 0
 		list, err := names()
 		if err == nil {
-			lag, err = i.compare(ctx, list)
+			lag, err = i.compare(ctx, list, fewToBegin)
 		}
 		switch {
 		case err != nil:
@@ -135,10 +137,11 @@ func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (l
 	}
 }
 
-// compare returns how many objects the store lacks, holds in an older version, or holds although they are gone.
-func (i *Informer) compare(ctx context.Context, names lister) (lag int, err error) {
+// compare returns how many objects the store lacks, holds in an older version, or holds although they are gone. Where it
+// holds more than a few, a version that it may have reached by itself is asked for first.
+func (i *Informer) compare(ctx context.Context, names lister, few int) (lag int, err error) {
 	var since metav1.ListOptions
-	if i.Len() > fewObjects {
+	if i.Len() > few {
 		one, err := names(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return 0, err

@@ -182,8 +182,9 @@ func cached(pods cache.Store[*corev1.Pod]) string {
 	return strings.Join(all, " ")
 }
 
-// TestABigCacheThatIsFedNeedsNoComparison: one look at the version is enough.
-func TestABigCacheThatIsFedNeedsNoComparison(t *testing.T) {
+// TestABigCacheIsComparedWithoutNeedOnlyToBegin: where the first work waits for it the comparison begins at once. Later one
+// look at the version is enough, if the cache is fed.
+func TestABigCacheIsComparedWithoutNeedOnlyToBegin(t *testing.T) {
 	onStandby(t, func(t *testing.T, api *kittest.API, c *cache.Cache, pods cache.Store[*corev1.Pod], ctx context.Context) {
 		for i := range 300 {
 			api.Create(t, pod(fmt.Sprint("p", i), "n1"))
@@ -196,19 +197,23 @@ func TestABigCacheThatIsFedNeedsNoComparison(t *testing.T) {
 			}
 			return nil
 		})
-		c.Confirm(ctx)
-		api.Pass(10 * time.Millisecond)
-		if !pods.Informer().HasSynced() || lists != 1 {
-			t.Errorf("trusted %t after %d lists, want one", pods.Informer().HasSynced(), lists)
+		caught := 0
+		expect := func(when string, wantLists, wantCaught int) {
+			t.Helper()
+			if api.Pass(50 * time.Millisecond); lists != wantLists || caught != wantCaught {
+				t.Errorf("%s: %d lists, want %d; %d times caught up, want %d", when, lists, wantLists, caught, wantCaught)
+			}
+			lists = 0
 		}
-		// Now something else has the latest version.
-		api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "newer"}})
-		lists = 0
 		c.Confirm(ctx)
-		api.Pass(50 * time.Millisecond)
-		if !pods.Informer().HasSynced() || lists != 2 {
-			t.Errorf("trusted %t after %d lists, want two", pods.Informer().HasSynced(), lists)
+		if expect("to begin", 1, 0); !pods.Informer().HasSynced() {
+			t.Error("in doubt after the comparison")
 		}
+		c.WhenCaughtUp(pods.Informer(), func() { caught++ })
+		expect("fed", 1, 1)
+		api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "newer"}}) // has the latest version
+		c.WhenCaughtUp(pods.Informer(), func() { caught++ })
+		expect("not fed", 2, 2)
 	})
 }
 
@@ -238,7 +243,7 @@ func TestNewInformersLetThoseInDoubtGoFirst(t *testing.T) {
 	for name, after := range map[string]struct {
 		freed bool
 		pass  time.Duration
-	}{"until they are confirmed": {true, 50 * time.Millisecond}, "and not for ever": {false, time.Second}} {
+	}{"until they are confirmed": {true, 150 * time.Millisecond}, "and not for ever": {false, time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			onStandby(t, func(t *testing.T, api *kittest.API, c *cache.Cache, pods cache.Store[*corev1.Pod], ctx context.Context) {
 				api.FreezeWatch(podKind, true)
