@@ -212,7 +212,7 @@ func TestTheStatusIsKeptWhereOldSetsCannotBeScaled(t *testing.T) {
 }
 
 func TestTheStatusIsKeptWhereAPolicyForbidsTheRest(t *testing.T) {
-	for verb, name := range map[string]string{"delete": "img:1", "update": "img:2"} {
+	for verb, name := range map[string]string{"delete": "img:1", "update": "img:2", "create": ""} {
 		t.Run(verb, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDeployment("web", 2)
@@ -224,13 +224,16 @@ func TestTheStatusIsKeptWhereAPolicyForbidsTheRest(t *testing.T) {
 				change(t, api, "web", image("img:2"))
 				pods.Stop()
 				api.React(func(r *kittest.Request) *kittest.Reaction {
-					if r.Verb == verb && r.Resource.Resource == "replicasets" && r.Subresource == "" && r.Name == only(t, api, name).Name {
+					if r.Verb == verb && r.Resource.Resource == "replicasets" && r.Subresource == "" && (name == "" || r.Name == only(t, api, name).Name) {
 						return kittest.Refuse(http.StatusForbidden, "denied by policy")
 					}
 					return nil
 				})
 				change(t, api, "web", func(d *appsv1.Deployment) {
 					d.Spec.RevisionHistoryLimit, d.Annotations["note"] = new(int32), "new"
+					if verb == "create" {
+						image("img:3")(d)
+					}
 				})
 				rs := only(t, api, "img:2")
 				rs.Status.ReadyReplicas, rs.Status.AvailableReplicas = 1, 1 // a pod has died

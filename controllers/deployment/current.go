@@ -55,6 +55,7 @@ func (r *reconciler) ensure(ctx context.Context, ro *rollout) error {
 		return fmt.Errorf("create ReplicaSet %s: %w", klog.KObj(rs), err)
 	default:
 		msg := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)
+		r.count(ro)
 		ro.progressing(corev1.ConditionFalse, reasonCreateError, msg)
 		r.recorder.Event(ro.d, corev1.EventTypeWarning, reasonCreateError, msg)
 		return fmt.Errorf("create ReplicaSet %s: %w", klog.KObj(rs), err)
