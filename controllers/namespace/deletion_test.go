@@ -473,6 +473,50 @@ func TestAKindWithoutDeleteCollectionIsDeletedOneByOne(t *testing.T) {
 	})
 }
 
+// TestOneRefusalOfAKindIsReported: those of thousands of objects fit into no condition, and come in another order each time.
+func TestOneRefusalOfAKindIsReported(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"))
+		api.AddKind(gvk, "widgets", true)
+		api.Serve(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "widgets"}, true)
+		for i := range 100 {
+			w := &unstructured.Unstructured{}
+			w.SetGroupVersionKind(gvk)
+			w.SetNamespace("shop")
+			w.SetName(fmt.Sprintf("w%03d", i))
+			api.Create(t, w)
+		}
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			switch {
+			case r.Resource.Resource != "widgets":
+			case r.Verb == "deletecollection":
+				return kittest.Refuse(405, "no")
+			case r.Verb == "delete" && r.Name != "w000":
+				return kittest.Refuse(403, "not "+r.Name)
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, namespace("shop"))
+		api.Pass(30 * time.Second)
+		c := condition(t, api, "shop", corev1.NamespaceDeletionContentFailure)
+		if c.Message != "Failed to delete all resource types, 1 remaining: not w001" {
+			t.Errorf("condition = %+v", c)
+		}
+		reports := 0
+		for _, w := range api.Writes() {
+			if strings.HasPrefix(w, "update v1/namespaces/status") {
+				reports++
+			}
+		}
+		if reports != 1 {
+			t.Errorf("the status was written %d times for one state", reports)
+		}
+	})
+}
+
 func TestAKindThatCannotBeDeletedKeepsTheNamespaceAndNoOtherKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"}}

@@ -150,9 +150,18 @@ func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, it
 			return err
 		}
 	}
-	return kit.Batch(ctx, len(items), manyAtOnce, func(ctx context.Context, i int) error {
-		return ignoreUnsupported(client.Delete(ctx, r.live, items[i], append(k.in(namespace), client.Background, client.IfUID(items[i].UID))...))
+	errs := make([]error, len(items))
+	err := kit.Batch(ctx, len(items), manyAtOnce, func(ctx context.Context, i int) error {
+		errs[i] = ignoreUnsupported(client.Delete(ctx, r.live, items[i], append(k.in(namespace), client.Background, client.IfUID(items[i].UID))...))
+		return nil
 	})
+	// The first in the order of the list, whichever came first: the condition has to fit, and to stay as it is.
+	for _, refused := range errs {
+		if refused != nil {
+			return refused
+		}
+	}
+	return err
 }
 
 // unsupported reports whether the server does not do this for the kind, whatever its discovery says.
