@@ -3,12 +3,13 @@ package kit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
 // Batch calls f for 0 to n-1, at most limit at a time, and returns when all have ended. It returns the errors of all
-// calls joined; panics are among them. Calls not yet begun are left out, with an error, once ctx has ended or the
-// controller is stopping.
+// calls as one, whose text is that of a few; panics are among them. Calls not yet begun are left out, with an error, once
+// ctx has ended or the controller is stopping.
 func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	var (
 		wg   sync.WaitGroup
@@ -44,8 +45,29 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	return &batchError{errs}
 }
+
+// batchError is the failures of many calls. The text is that of a few: thousands would fill a log with one line.
+type batchError struct{ all []error }
+
+// shownErrors is how many failures of a batch are spelt out.
+const shownErrors = 10
+
+// Error implements error.
+func (e *batchError) Error() string {
+	text := errors.Join(e.all[:min(len(e.all), shownErrors)]...).Error()
+	if more := len(e.all) - shownErrors; more > 0 {
+		text += fmt.Sprintf("\nand %d more", more)
+	}
+	return text
+}
+
+// Unwrap returns all failures.
+func (e *batchError) Unwrap() []error { return e.all }
 
 // errUncalled marks a call that was left out because the context had ended or the controller is stopping.
 var errUncalled = errors.New("not called: the controller is stopping")

@@ -3,7 +3,9 @@ package kit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,6 +50,27 @@ func TestBatchCallsAllWithinItsLimit(t *testing.T) {
 			t.Errorf("took %s, want 4s", took)
 		}
 	})
+}
+
+func TestOfManyFailuresAFewAreSpeltOut(t *testing.T) {
+	last := errors.New("the last")
+	for _, tc := range []struct{ n, lines int }{{1, 1}, {10, 10}, {11, 11}, {5000, 11}} {
+		err := kit.Batch(t.Context(), tc.n, 1, func(_ context.Context, i int) error {
+			if i == tc.n-1 {
+				return last
+			}
+			return errors.New("a failure")
+		})
+		if lines := strings.Count(err.Error(), "\n") + 1; lines != tc.lines || !errors.Is(err, last) {
+			t.Errorf("%d failures: %d lines, want %d; holds the last: %t", tc.n, lines, tc.lines, errors.Is(err, last))
+		}
+		if want := fmt.Sprintf("and %d more", tc.n-10); tc.n > 10 && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%d failures: %q does not end with %q", tc.n, err, want)
+		}
+	}
+	if err := kit.Batch(t.Context(), 3, 3, func(context.Context, int) error { return nil }); err != nil {
+		t.Errorf("no failure: %v", err)
+	}
 }
 
 func TestBatchBeginsNothingAfterTheEnd(t *testing.T) {
