@@ -97,14 +97,16 @@ func TestLooksBecomeRarerWithAge(t *testing.T) {
 	ns := &corev1.Namespace{}
 	ns.DeletionTimestamp = &metav1.Time{Time: deleted}
 	for _, tc := range []struct {
-		age, estimate, want time.Duration
+		age, waited, estimate, want time.Duration
 	}{
-		{5 * time.Second, 30 * time.Second, 500 * time.Millisecond},
-		{9 * time.Second, 30 * time.Second, 2 * time.Second},
-		{5 * time.Minute, 30 * time.Second, 16 * time.Second},
-		{time.Hour, 40 * time.Minute, 5 * time.Minute},
+		{5 * time.Second, 0, 30 * time.Second, 500 * time.Millisecond},
+		{9 * time.Second, 4 * time.Second, 30 * time.Second, 2 * time.Second},
+		{5 * time.Minute, 0, 30 * time.Second, 16 * time.Second}, // this process has begun a moment ago
+		{time.Hour, time.Hour, 40 * time.Minute, 5 * time.Minute},
+		{-10 * time.Minute, 8 * time.Second, 30 * time.Second, 4 * time.Second}, // the server's clock is ahead
+		{-10 * time.Minute, time.Minute, 15 * time.Second, 8500 * time.Millisecond},
 	} {
-		if got := nextLook(ns, tc.estimate, deleted.Add(tc.age), 5*time.Minute); got != tc.want {
+		if got := nextLook(ns, tc.estimate, deleted.Add(tc.age), tc.waited, 5*time.Minute); got != tc.want {
 			t.Errorf("after %s with %s to go: next look in %s, want %s", tc.age, tc.estimate, got, tc.want)
 		}
 	}

@@ -54,7 +54,8 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.Done, err
 	}
 	p := r.purge(ctx, ns)
-	next := nextLook(ns, p.estimate, time.Now(), r.resync)
+	now = time.Now()
+	next := nextLook(ns, p.estimate, now, -r.seen.graceLeft(ns.UID, now), r.resync)
 	if p.podsLeft() {
 		r.waiting.wait(ns.Name, time.Now().Add(next))
 	} else {
@@ -153,8 +154,9 @@ func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) e
 const soonest = 500 * time.Millisecond
 
 // nextLook returns when to look again at a namespace that still has content: soon after its deletion often, later
-// ever more rarely, and never later than half of what is left of the content's own time to go.
-func nextLook(ns *corev1.Namespace, estimate time.Duration, now time.Time, resync time.Duration) time.Duration {
-	age := now.Sub(ns.DeletionTimestamp.Time) - grace
+// ever more rarely, and never later than half of what is left of the content's own time to go. waited is how long ago its
+// grace was over by this process's reckoning: the server's clock may be far ahead.
+func nextLook(ns *corev1.Namespace, estimate time.Duration, now time.Time, waited, resync time.Duration) time.Duration {
+	age := max(now.Sub(ns.DeletionTimestamp.Time)-grace, waited)
 	return max(soonest, min(age/2, estimate/2+time.Second, resync))
 }
