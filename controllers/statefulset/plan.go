@@ -1,6 +1,9 @@
 package statefulset
 
 import (
+	"cmp"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,10 +27,15 @@ func (t task) none() bool {
 	return t.pod != nil && !t.remove && !t.supply && !t.repair && !t.reown
 }
 
+// byHope puts tasks last that have to fail as yet: they would keep a parallel set from the others.
+func byHope(a, b task) int {
+	return cmp.Compare(min(1, len(a.claims.going)), min(1, len(b.claims.going)))
+}
+
 // plan is what one reconcile does, in this order. Where something fails the rest is left out.
 type plan struct {
 	recreate []member // pods of old revisions that all have to be gone before anything else
-	tasks    []task   // for the set's ordinals, the lowest first
+	tasks    []task   // for the set's ordinals, the lowest first but for those that have to fail
 	handOver []task   // of condemned pods, whose claims get other owners
 	condemn  []member // pods to delete as their ordinals are not the set's any more
 	update   []member // pods to delete as they are outdated
@@ -46,6 +54,9 @@ func (s *state) plan() (p plan) {
 	}
 	if settled := s.planReplicas(&p); !settled {
 		return p
+	}
+	if !s.ordered() {
+		slices.SortStableFunc(p.tasks, byHope)
 	}
 	for _, m := range s.condemned {
 		if w := s.claimsOf(m); len(w.reown) > 0 {

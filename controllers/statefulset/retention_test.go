@@ -254,6 +254,24 @@ func TestAClaimThatIsBeingDeletedHoldsItsPodBack(t *testing.T) {
 	})
 }
 
+func TestAClaimThatIsBeingDeletedHoldsNoOtherPodOfAParallelSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, newSet("web", 2, parallel, storing("data")))
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-web-2", Finalizers: []string{"kubernetes.io/pvc-protection"}}}
+		c.Create(t, claim)
+		c.Delete(t, claim)
+		c.change("web", replicas(6))
+		c.Pass(time.Minute)
+		if got := c.pods(); got != "web-0 web-1 web-3 web-4 web-5" || c.numbers("web") != [5]int32{5, 5, 5, 5, 5} {
+			t.Errorf("pods %s, status %v", got, c.numbers("web"))
+		}
+		want := "Create Pod web-2 in StatefulSet web failed error: pvc data-web-2 is being deleted"
+		if got := c.events("FailedCreate"); len(got) == 0 || got[0] != want {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
 func TestAPendingPodGetsALostClaimBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newSet("web", 1, storing("data")))
