@@ -260,6 +260,7 @@ func TestAClaimThatIsBeingDeletedHoldsNoOtherPodOfAParallelSetBack(t *testing.T)
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-web-2", Finalizers: []string{"kubernetes.io/pvc-protection"}}}
 		c.Create(t, claim)
 		c.Delete(t, claim)
+		c.Settle()
 		c.change("web", replicas(6))
 		c.Pass(time.Minute)
 		if got := c.pods(); got != "web-0 web-1 web-3 web-4 web-5" || c.numbers("web") != [5]int32{5, 5, 5, 5, 5} {
