@@ -2,6 +2,7 @@ package job
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,13 +13,30 @@ import (
 	"orrery/kit/kittest"
 )
 
-// full refuses pods beyond the first few, as a quota does, and returns when it did.
-func full(t *testing.T, api *kittest.API, room int) *[]time.Time {
+// refusals are the times at which a quota refused a pod.
+type refusals struct {
+	mu sync.Mutex // guards at
+	at []time.Time
+}
+
+// take returns the refusals since the last call.
+func (r *refusals) take() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.at
+	r.at = nil
+	return at
+}
+
+// full refuses pods where there are some already, as a quota does.
+func full(t *testing.T, api *kittest.API, room int) *refusals {
 	t.Helper()
-	refused := &[]time.Time{}
+	refused := &refusals{}
 	api.React(func(r *kittest.Request) *kittest.Reaction {
 		if r.Verb == "create" && r.Resource.Resource == "pods" && len(allPods(t, api)) >= room {
-			*refused = append(*refused, time.Now())
+			refused.mu.Lock()
+			defer refused.mu.Unlock()
+			refused.at = append(refused.at, time.Now())
 			return kittest.Refuse(http.StatusForbidden, "exceeded quota")
 		}
 		return nil
@@ -39,7 +57,7 @@ func TestAFullQuotaIsAskedAgainLaterAndLater(t *testing.T) {
 				api.Pass(62 * time.Second)
 				// The first try asks for two more at once, each further one for a single pod.
 				var tries []time.Duration
-				for _, at := range (*refused)[1:] {
+				for _, at := range refused.take()[1:] {
 					tries = append(tries, at.Sub(began).Round(time.Second))
 				}
 				if len(tries) < 5 || len(tries) > 7 {
@@ -56,7 +74,7 @@ func TestAFullQuotaIsAskedOnceASecondWhilePodsChange(t *testing.T) {
 		refused := full(t, api, 20)
 		api.Run(t, Descriptor())
 		api.Pass(5 * time.Second)
-		*refused = nil
+		refused.take()
 		for i, pods := 0, activePods(t, api); i < 100; i++ {
 			changePod(t, api, pods[i%len(pods)], func(p *corev1.Pod) {
 				runs(p)
@@ -66,7 +84,7 @@ func TestAFullQuotaIsAskedOnceASecondWhilePodsChange(t *testing.T) {
 			})
 			api.Pass(200 * time.Millisecond)
 		}
-		if n := len(*refused); n > 22 {
+		if n := len(refused.take()); n > 22 {
 			t.Errorf("%d creates in 20 seconds", n)
 		}
 	})
@@ -98,11 +116,11 @@ func TestAUsersChangeIsTriedAtOnceDespiteARefusal(t *testing.T) {
 		refused := full(t, api, 1)
 		api.Run(t, Descriptor())
 		api.Pass(100 * time.Second)
-		*refused = nil
+		refused.take()
 		edit(t, api, "j", of(2, 10))
 		api.Pass(10 * time.Millisecond)
-		if len(*refused) != 1 {
-			t.Errorf("%d creates", len(*refused))
+		if n := len(refused.take()); n != 1 {
+			t.Errorf("%d creates", n)
 		}
 	})
 }
