@@ -19,6 +19,9 @@ const (
 	period = 20 * time.Second
 	// quarantine is how long a node has to be missing from the cache before the server is asked about it.
 	quarantine = 40 * time.Second
+	// early is how much less will do: sweeps begin some milliseconds late, one less than another, and a node would often
+	// stay in quarantine for a whole sweep more.
+	early = time.Second
 	// parallel is how many pods are removed at once.
 	parallel = 100
 )

@@ -128,7 +128,7 @@ func (r *reconciler) quarantined(now time.Time) []string {
 		since, known := r.missing[name]
 		if !known {
 			r.missing[name] = now
-		} else if now.Sub(since) >= quarantine {
+		} else if served(since, now) {
 			long = append(long, name)
 		}
 	}
@@ -140,6 +140,9 @@ func (r *reconciler) quarantined(now time.Time) []string {
 	slices.Sort(long)
 	return long
 }
+
+// served reports whether a node that has been missing since then has been in quarantine for its time.
+func served(since, now time.Time) bool { return now.Sub(since) >= quarantine-early }
 
 // neverScheduled finds deleted pods that no kubelet has ever seen.
 func (r *reconciler) neverScheduled(context.Context, time.Time) ([]removal, error) {

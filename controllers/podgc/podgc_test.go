@@ -142,6 +142,25 @@ func TestOrphansAreMarkedAndRemovedAfterTheQuarantine(t *testing.T) {
 	})
 }
 
+// TestASweepThatBeginsInTimeEndsTheQuarantine: the one that saw the node first may have begun later than this one.
+func TestASweepThatBeginsInTimeEndsTheQuarantine(t *testing.T) {
+	tick := time.Unix(1000, 0)
+	first := tick.Add(30 * time.Millisecond)
+	for _, tc := range []struct {
+		name string
+		now  time.Time
+		want bool
+	}{
+		{"the next sweep", tick.Add(period), false},
+		{"the one after, less late", tick.Add(2*period + time.Millisecond), true},
+		{"the one after, later", tick.Add(2*period + time.Second), true},
+	} {
+		if got := served(first, tc.now); got != tc.want {
+			t.Errorf("%s: out of quarantine = %t, want %t", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestANodeThatTheServerKnowsKeepsItsPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, pod("p", "late", corev1.PodRunning))
