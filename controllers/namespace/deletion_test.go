@@ -137,7 +137,7 @@ func TestPodsAreToldToStopAtOnce(t *testing.T) {
 		start := time.Now()
 		api.Delete(t, namespace("shop"))
 		after(api, start, time.Second)
-		api.Expect(t, "deletecollection v1/pods shop")
+		api.Expect(t, "delete v1/pods shop/a")
 		// An API server that has not heard of the deletion yet lets another one in.
 		api.Remove(t, pod("shop", "a", ""))
 		api.Create(t, pod("shop", "late", "n"))
@@ -157,7 +157,7 @@ func TestPodsAreToldToStopAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyPodsDoNotMakeTheGraceLonger: the server answers a request that deletes many only when it has.
+// TestManyPodsDoNotMakeTheGraceLonger: the server may take its time to delete them.
 func TestManyPodsDoNotMakeTheGraceLonger(t *testing.T) {
 	for _, takes := range []time.Duration{4 * time.Second, 6 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestManyPodsDoNotMakeTheGraceLonger(t *testing.T) {
 			api.Run(t, Descriptor())
 			api.Settle()
 			api.React(func(r *kittest.Request) *kittest.Reaction {
-				if r.Verb == "deletecollection" {
+				if r.Verb == "delete" && r.Resource.Resource == "pods" {
 					time.Sleep(takes)
 					api.Unreact()
 				}
@@ -471,6 +471,60 @@ func TestAKindWithoutDeleteCollectionIsDeletedOneByOne(t *testing.T) {
 			t.Errorf("still there; writes %v", api.Writes())
 		}
 	})
+}
+
+// TestManyOfAKindAreDeletedSideBySide: of a collection the server deletes one after the other.
+func TestManyOfAKindAreDeletedSideBySide(t *testing.T) {
+	for name, test := range map[string]struct {
+		single     *kittest.Reaction // to a delete of one
+		finalizers []string          // of one that is being deleted already
+		n          int
+		wantSingle bool
+		wantMany   bool
+	}{
+		"few":                            {n: 20, wantMany: true},
+		"many":                           {n: 100, wantSingle: true},
+		"many, one waits already":        {n: 100, finalizers: []string{"example.com/wait"}, wantSingle: true, wantMany: true},
+		"many that only go all together": {n: 100, single: kittest.Refuse(405, "no"), wantSingle: true, wantMany: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := kittest.New(t, namespace("shop"))
+				for i := range test.n {
+					api.Create(t, configMap("shop", fmt.Sprint("m", i)))
+				}
+				if test.finalizers != nil {
+					api.Create(t, configMap("shop", "waits", test.finalizers...))
+					api.Delete(t, configMap("shop", "waits"))
+				}
+				var single, many, now, most atomic.Int64
+				api.React(func(r *kittest.Request) *kittest.Reaction {
+					switch {
+					case r.Resource.Resource != "configmaps":
+					case r.Verb == "deletecollection":
+						many.Add(1)
+					case r.Verb == "delete":
+						single.Add(1)
+						most.Store(max(most.Load(), now.Add(1)))
+						time.Sleep(time.Millisecond)
+						now.Add(-1)
+						return test.single
+					}
+					return nil
+				})
+				api.Run(t, Descriptor())
+				api.Settle()
+				api.Delete(t, namespace("shop"))
+				api.Pass(6 * time.Second)
+				if api.Get(t, configMap("shop", "m0")) || api.Get(t, namespace("shop")) != (test.finalizers != nil) {
+					t.Errorf("not emptied; writes: %v", api.Writes())
+				}
+				if (single.Load() > 0) != test.wantSingle || (many.Load() > 0) != test.wantMany || most.Load() > manyAtOnce || test.wantSingle && most.Load() < manyAtOnce {
+					t.Errorf("%d deletes, %d at once, and %d of a collection", single.Load(), most.Load(), many.Load())
+				}
+			})
+		})
+	}
 }
 
 // TestOneRefusalOfAKindIsReported: those of thousands of objects fit into no condition, and come in another order each time.

@@ -3,12 +3,10 @@ package namespace
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/kit"
@@ -54,7 +52,8 @@ func (s *sightings) forget(uid types.UID) {
 // stopPods has the pods of a namespace stop that has only just been deleted. They go first in any case, and need the most
 // time; who makes one all the same, at an API server that does not know of the deletion yet, has it deleted after the grace.
 func (r *reconciler) stopPods(ctx context.Context, cached *corev1.Namespace) error {
-	if !slices.ContainsFunc(r.pods.List(cached.Name), func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) {
+	running := undeleted(r.pods.List(cached.Name))
+	if len(running) == 0 {
 		return nil
 	}
 	ns, err := client.Get[corev1.Namespace](ctx, r.live, kit.KeyOf(cached))
@@ -64,8 +63,7 @@ func (r *reconciler) stopPods(ctx context.Context, cached *corev1.Namespace) err
 	case ns.UID != cached.UID || !terminating(ns):
 		return nil
 	}
-	pods := client.Kind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	if err := client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, pods, client.InNamespace(ns.Name), client.Background); err != nil {
+	if err := deleteEach(ctx, r.live, running); err != nil {
 		return fmt.Errorf("stop the pods of namespace %s: %w", ns.Name, err)
 	}
 	return nil

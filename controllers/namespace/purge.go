@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 	finalizerEstimate = 15 * time.Second
 	// sideBySide is how many kinds of one namespace are deleted at once.
 	sideBySide = 10
-	// manyAtOnce is how many objects of a kind without deletecollection are deleted at once.
+	// manyAtOnce is how many objects of a kind are deleted at once. Of a collection the server deletes one after the other.
 	manyAtOnce = 20
 )
 
@@ -141,21 +142,38 @@ func (r *reconciler) list(ctx context.Context, k kind, namespace string) (items 
 	return items, err == nil, ignoreUnsupported(err)
 }
 
-// deleteAll deletes by one request where the kind allows it, else one by one. Owners do not keep their dependents,
-// since everything in the namespace goes.
+// deleteAll deletes all objects of a kind: few by one request where the kind allows it, else each by one. Owners do not
+// keep their dependents, since everything in the namespace goes.
 func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, items []*metav1.PartialObjectMetadata) error {
+	if many := undeleted(items); k.canDeleteMany && len(many) > manyAtOnce {
+		err := deleteEach(ctx, r.live, many, k.in(namespace)...)
+		if !apierrors.IsMethodNotSupported(err) && (err != nil || len(many) == len(items)) {
+			return err
+		}
+	}
 	if k.canDeleteMany {
 		err := client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, append(k.in(namespace), client.Background)...)
 		if !unsupported(err) {
 			return err
 		}
 	}
-	errs := make([]error, len(items))
-	err := kit.Batch(ctx, len(items), manyAtOnce, func(ctx context.Context, i int) error {
-		errs[i] = ignoreUnsupported(client.Delete(ctx, r.live, items[i], append(k.in(namespace), client.Background, client.IfUID(items[i].UID))...))
+	return ignoreUnsupported(deleteEach(ctx, r.live, items, k.in(namespace)...))
+}
+
+// undeleted returns the objects that are not being deleted yet.
+func undeleted[T client.Object](all []T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o.GetDeletionTimestamp() != nil })
+}
+
+// deleteEach deletes objects, some at a time. The error is that of the first in their order that could not be deleted,
+// whichever came first: the condition has to fit, and to stay as it is.
+func deleteEach[T client.Object](ctx context.Context, c *client.Client, objs []T, where ...client.Option) error {
+	errs := make([]error, len(objs))
+	err := kit.Batch(ctx, len(objs), manyAtOnce, func(ctx context.Context, i int) error {
+		how := append(slices.Clone(where), client.Background, client.IfUID(objs[i].GetUID()))
+		errs[i] = client.IgnoreNotFound(client.Delete(ctx, c, objs[i], how...))
 		return nil
 	})
-	// The first in the order of the list, whichever came first: the condition has to fit, and to stay as it is.
 	for _, refused := range errs {
 		if refused != nil {
 			return refused
