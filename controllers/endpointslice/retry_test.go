@@ -2,6 +2,7 @@ package endpointslice
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,24 +13,25 @@ import (
 // What a quota or a webhook refuses is refused again a moment later.
 func TestARefusedWriteIsNotRepeatedManyTimesASecond(t *testing.T) {
 	scenario(t, []client.Object{service("web")}, func(t *testing.T, api *kittest.API) {
-		tries, refusing := 0, true
+		var tries atomic.Int64
+		var granted atomic.Bool
 		api.React(func(r *kittest.Request) *kittest.Reaction {
-			if r.Verb != "update" || !refusing {
+			if r.Verb != "update" || granted.Load() {
 				return nil
 			}
-			tries++
+			tries.Add(1)
 			return kittest.Refuse(http.StatusForbidden, "denied by policy")
 		})
 		api.Create(t, pod("web", "a", "10.1.0.1"))
 		time.Sleep(10 * time.Second)
-		if tries != 4 {
-			t.Errorf("%d tries in ten seconds, want 4", tries)
+		if n := tries.Load(); n != 4 {
+			t.Errorf("%d tries in ten seconds, want 4", n)
 		}
 		time.Sleep(time.Hour)
-		if tries > 70 {
-			t.Errorf("%d tries in an hour, want one a minute", tries)
+		if n := tries.Load(); n > 70 {
+			t.Errorf("%d tries in an hour, want one a minute", n)
 		}
-		refusing = false
+		granted.Store(true)
 		api.Create(t, pod("web", "b", "10.1.0.2"))
 		api.Settle()
 		expect(t, api, "web", "IPv4 10.1.0.1 a rs; IPv4 10.1.0.2 b rs") // a change does not wait for the next try
