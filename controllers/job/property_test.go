@@ -310,6 +310,7 @@ func TestEveryPodIsCountedOnceWhateverIsLate(t *testing.T) {
 	for name, job := range jobsOfAllKinds(3, 6) {
 		for seed := range uint64(*ordeals) {
 			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, seed, job())
 					w.begin(w.rand.IntN(12))
@@ -345,6 +346,7 @@ func TestEveryPodIsCountedOnceWhateverIsLate(t *testing.T) {
 func TestEveryPodIsCountedOnceWhereverItStops(t *testing.T) {
 	for name, job := range jobsOfAllKinds(2, 3) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for after := 0; ; after++ {
 				died := false
 				synctest.Test(t, func(t *testing.T) {
