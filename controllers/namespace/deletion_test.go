@@ -527,6 +527,45 @@ func TestManyOfAKindAreDeletedSideBySide(t *testing.T) {
 	}
 }
 
+// TestAStopInTheMiddleFinalizesNothing: the kinds that were not come to may have objects.
+func TestAStopInTheMiddleFinalizesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"))
+		widget := func(n int) *unstructured.Unstructured {
+			w := &unstructured.Unstructured{}
+			w.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: fmt.Sprint("Widget", n)})
+			w.SetNamespace("shop")
+			w.SetName("w")
+			return w
+		}
+		const kinds = 3 * sideBySide
+		for n := range kinds {
+			api.AddKind(widget(n).GroupVersionKind(), fmt.Sprint("widgets", n), true)
+			api.Create(t, widget(n))
+		}
+		running := api.Run(t, Descriptor())
+		api.Settle()
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "list" && r.Namespace == "shop" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		api.Delete(t, namespace("shop"))
+		time.Sleep(grace + 500*time.Millisecond)
+		running.Stop()
+		left := 0
+		for n := range kinds {
+			if api.Get(t, widget(n)) {
+				left++
+			}
+		}
+		if left == 0 || !api.Get(t, namespace("shop")) {
+			t.Errorf("%d objects are left of %d, and the namespace is there: %t", left, kinds, api.Get(t, namespace("shop")))
+		}
+	})
+}
+
 // TestOneRefusalOfAKindIsReported: those of thousands of objects fit into no condition, and come in another order each time.
 func TestOneRefusalOfAKindIsReported(t *testing.T) {
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}

@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,5 +82,23 @@ func TestEveryResourceOfAKindIsEmptied(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestKindsOfOneNameAreEmptiedInTurn: they may be the same objects, which two at once would each delete.
+func TestKindsOfOneNameAreEmptiedInTurn(t *testing.T) {
+	of := func(group, resource string) kind {
+		return kind{gvr: schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}}
+	}
+	all := []kind{of("", "events"), of("", "secrets"), of("events.k8s.io", "events"), of("apps", "deployments")}
+	var got []string
+	for _, group := range byName(all) {
+		for _, k := range group {
+			got = append(got, k.gvr.GroupResource().String())
+		}
+		got = append(got, "|")
+	}
+	if want := "events events.events.k8s.io | secrets | deployments.apps |"; strings.Join(got, " ") != want {
+		t.Errorf("in turn: %v, want %s", got, want)
 	}
 }

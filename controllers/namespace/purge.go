@@ -64,16 +64,35 @@ func (r *reconciler) purge(ctx context.Context, ns *corev1.Namespace) *pass {
 		p.podsOnly = true
 		return p
 	}
-	// Failures are collected in the pass: none keeps the other kinds back.
-	_ = kit.Batch(ctx, len(rest), sideBySide, func(ctx context.Context, i int) error {
-		left, err := r.empty(ctx, rest[i], ns, 0)
-		p.add(rest[i], left, err)
-		return nil
+	groups := byName(rest)
+	err := kit.Batch(ctx, len(groups), sideBySide, func(ctx context.Context, i int) error {
+		for _, k := range groups[i] {
+			left, err := r.empty(ctx, k, ns, 0)
+			p.add(k, left, err)
+		}
+		return nil // failures are collected in the pass: none keeps the other kinds back
 	})
-	if err := ctx.Err(); err != nil {
+	if err != nil { // a kind that was not come to, as this process is stopping, may have objects
 		p.add(kind{}, remains{}, err)
 	}
 	return p
+}
+
+// byName puts kinds together whose resources have one name, and so may be the same objects under two groups, as events
+// are. One after the other, the second one finds nothing to delete.
+func byName(kinds []kind) [][]kind {
+	places := map[string]int{}
+	var groups [][]kind
+	for _, k := range kinds {
+		at, known := places[k.gvr.Resource]
+		if !known {
+			at = len(groups)
+			places[k.gvr.Resource] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], k)
+	}
+	return groups
 }
 
 // podGrace returns how long the namespace's pods may still take to stop, 0 once they are overdue.

@@ -112,6 +112,7 @@ func (r *reconciler) judgeAll(ctx context.Context, nodes []*corev1.Node, now tim
 		}
 		if h.silentFor(grace, now) {
 			silent = append(silent, i)
+			verdicts[i].judged = false // until the server has been asked
 		}
 	}
 	behind := make([]*client.Write, len(silent))
@@ -137,6 +138,7 @@ func (r *reconciler) judgeAll(ctx context.Context, nodes []*corev1.Node, now tim
 // confirm asks the server for the lease of a node that seems silent. A node whose lease cannot be read is not judged.
 func (r *reconciler) confirm(ctx context.Context, v *verdict, known string) (behind *client.Write) {
 	if !r.breaker {
+		v.judged = true
 		return nil
 	}
 	key := kit.Key{Namespace: corev1.NamespaceNodeLease, Name: v.node.Name}
@@ -145,8 +147,9 @@ func (r *reconciler) confirm(ctx context.Context, v *verdict, known string) (beh
 	case err == nil && lease.ResourceVersion != known:
 		return &client.Write{GVK: r.leases.GVK(), Key: key, UID: lease.UID, ResourceVersion: lease.ResourceVersion}
 	case err != nil && !apierrors.IsNotFound(err):
-		v.judged = false
 		klog.FromContext(ctx).Error(err, "A node seems silent, but its lease cannot be read: it is not judged", "node", klog.KObj(v.node))
+	default:
+		v.judged = true
 	}
 	return nil
 }
