@@ -72,6 +72,10 @@ func (e *batchError) Unwrap() []error { return e.all }
 // errUncalled marks a call that was left out because the context had ended or the controller is stopping.
 var errUncalled = errors.New("not called: the controller is stopping")
 
+// Uncalled reports whether an error is, or has among others, that of a call of Batch or SlowStart that was left out as the
+// controller is stopping. It says nothing of the object that the call was about, and belongs in no status.
+func Uncalled(err error) bool { return errors.Is(err, errUncalled) }
+
 // slowStartLimit bounds the calls of a SlowStart that are under way at once. The server takes a hundred requests at a time
 // on one connection. For more, the client opens another connection, which costs more than to wait for the first to end.
 const slowStartLimit = 64

@@ -561,7 +561,10 @@ func TestAStopInTheMiddleFinalizesNothing(t *testing.T) {
 			}
 		}
 		if left == 0 || !api.Get(t, namespace("shop")) {
-			t.Errorf("%d objects are left of %d, and the namespace is there: %t", left, kinds, api.Get(t, namespace("shop")))
+			t.Fatalf("%d objects are left of %d, and the namespace is there: %t", left, kinds, api.Get(t, namespace("shop")))
+		}
+		if c := condition(t, api, "shop", corev1.NamespaceDeletionContentFailure); c.Type != "" {
+			t.Errorf("the stop is told as a failure: %+v", c)
 		}
 	})
 }

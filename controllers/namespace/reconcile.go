@@ -54,6 +54,9 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.Done, err
 	}
 	p := r.purge(ctx, ns)
+	if kit.Uncalled(p.err()) {
+		return kit.Done, p.err()
+	}
 	now = time.Now()
 	next := nextLook(ns, p.estimate, now, -r.seen.graceLeft(ns.UID, now), r.resync)
 	if p.podsLeft() {

@@ -66,6 +66,32 @@ func TestLargeSetsScaleInBursts(t *testing.T) {
 	})
 }
 
+// TestAStopIsNoFailure: pods that are not made or deleted as the process stops are none that the server has refused.
+func TestAStopIsNoFailure(t *testing.T) {
+	for _, size := range []int32{400, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			api := kittest.New(t, newSet("web", 400-size))
+			running := api.Run(t, Descriptor())
+			api.Settle()
+			api.React(func(r *kittest.Request) *kittest.Reaction {
+				if r.Resource.Resource == "pods" {
+					time.Sleep(100 * time.Millisecond)
+				}
+				return nil
+			})
+			scale(t, api, "web", size)
+			time.Sleep(350 * time.Millisecond)
+			running.Stop()
+			if n := len(pods(t, api)); n == 0 || n == 400 {
+				t.Fatalf("%d pods: not stopped half-way", n)
+			}
+			if s := get(t, api, "web").Status; len(s.Conditions) > 0 {
+				t.Errorf("on the way to %d: conditions %+v", size, s.Conditions)
+			}
+		})
+	}
+}
+
 // A burst has to be seen in the cache before the next one is begun.
 func TestABurstWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,6 +42,9 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	if set.GetDeletionTimestamp() == nil {
 		rest, scaling = r.scale(ctx, set, spec, pods.active)
 	}
+	if kit.Uncalled(scaling) {
+		return kit.Done, scaling // whoever leads next has the whole picture
+	}
 	now := time.Now()
 	status := r.statusOf(set, spec, pods, scaling, now)
 	if err := r.report(ctx, set, spec, status); err != nil {
