@@ -32,6 +32,15 @@ func pod(namespace, name, node string) *corev1.Pod {
 		Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 }
 
+// custom returns a custom resource in the namespace shop.
+func custom(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(gvk)
+	o.SetNamespace("shop")
+	o.SetName(name)
+	return o
+}
+
 // broken is a discovery client of a server some of whose groups may be down.
 type broken struct {
 	discovery.DiscoveryInterface
@@ -451,11 +460,7 @@ func TestAKindWithoutDeleteCollectionIsDeletedOneByOne(t *testing.T) {
 		api.AddKind(gvk, "widgets", true)
 		api.Serve(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "widgets"}, true)
 		for i := range 30 {
-			w := &unstructured.Unstructured{}
-			w.SetGroupVersionKind(gvk)
-			w.SetNamespace("shop")
-			w.SetName(fmt.Sprintf("w%d", i))
-			api.Create(t, w)
+			api.Create(t, custom(gvk, fmt.Sprintf("w%d", i)))
 		}
 		api.React(func(r *kittest.Request) *kittest.Reaction {
 			if r.Verb == "deletecollection" && r.Resource.Resource == "widgets" {
@@ -532,11 +537,7 @@ func TestAStopInTheMiddleFinalizesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, namespace("shop"))
 		widget := func(n int) *unstructured.Unstructured {
-			w := &unstructured.Unstructured{}
-			w.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: fmt.Sprint("Widget", n)})
-			w.SetNamespace("shop")
-			w.SetName("w")
-			return w
+			return custom(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: fmt.Sprint("Widget", n)}, "w")
 		}
 		const kinds = 3 * sideBySide
 		for n := range kinds {
@@ -577,11 +578,7 @@ func TestOneRefusalOfAKindIsReported(t *testing.T) {
 		api.AddKind(gvk, "widgets", true)
 		api.Serve(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: "widgets"}, true)
 		for i := range 100 {
-			w := &unstructured.Unstructured{}
-			w.SetGroupVersionKind(gvk)
-			w.SetNamespace("shop")
-			w.SetName(fmt.Sprintf("w%03d", i))
-			api.Create(t, w)
+			api.Create(t, custom(gvk, fmt.Sprintf("w%03d", i)))
 		}
 		api.React(func(r *kittest.Request) *kittest.Reaction {
 			switch {
