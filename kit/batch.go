@@ -51,6 +51,22 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 	return &batchError{errs}
 }
 
+// BatchFirst is Batch, but its error is that of the first call, in their order, that returned one, whichever came first:
+// for where what refuses one call often refuses all, and the reason is shown to users and has to stay as it is.
+func BatchFirst(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
+	failed := make([]error, n)
+	err := Batch(ctx, n, limit, func(ctx context.Context, i int) error {
+		failed[i] = f(ctx, i)
+		return nil
+	})
+	for _, e := range failed {
+		if e != nil {
+			return e
+		}
+	}
+	return err // of a panic, or of calls that were left out
+}
+
 // batchError is the failures of many calls. The text is that of a few: thousands would fill a log with one line.
 type batchError struct{ all []error }
 

@@ -176,3 +176,31 @@ func TestSlowStartKeepsToWhatTheServerTakesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestBatchFirst: the error is that of the first call in their order, and nothing hides a panic or a call left out.
+func TestBatchFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := errors.New("the first")
+		err := kit.BatchFirst(t.Context(), 9, 9, func(_ context.Context, i int) error {
+			time.Sleep(time.Duration(9-i) * time.Second) // the last comes first
+			switch {
+			case i == 2:
+				return first
+			case i > 2:
+				return errors.New("a later one")
+			}
+			return nil
+		})
+		if err != first {
+			t.Errorf("error %v, want %v", err, first)
+		}
+		if err := kit.BatchFirst(t.Context(), 2, 2, func(context.Context, int) error { panic("odd") }); err == nil {
+			t.Error("a panic is no error")
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := kit.BatchFirst(ended, 2, 2, func(context.Context, int) error { return nil }); !kit.Uncalled(err) {
+			t.Errorf("error %v, want that of calls left out", err)
+		}
+	})
+}

@@ -39,7 +39,7 @@ func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []strin
 	}
 	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes[:n])
 	model := v.present.newPod(v.set)
-	made, err := r.control.CreateCounting(ctx, v.set, n, func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
+	made, err := r.control.CreateMany(ctx, v.set, n, func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
 	r.allowances.GiveBack(kit.KeyOf(v.set), n-made)
 	return wait, err
 }

@@ -88,17 +88,7 @@ func (r *reconciler) remove(ctx context.Context, v *view, p plan) (change, error
 
 // eachPod makes one call per pod, and returns the first error: what refuses one often refuses them all.
 func eachPod(ctx context.Context, pods []*corev1.Pod, call func(ctx context.Context, i int) error) error {
-	failed := make([]error, len(pods))
-	err := kit.Batch(ctx, len(pods), callsAtOnce, func(ctx context.Context, i int) error {
-		failed[i] = call(ctx, i)
-		return nil
-	})
-	for _, e := range failed {
-		if e != nil {
-			return e
-		}
-	}
-	return err
+	return kit.BatchFirst(ctx, len(pods), callsAtOnce, call)
 }
 
 // create creates one pod for each index, in batches that double. A namespace that goes away ends it without an error.
@@ -111,7 +101,7 @@ func (r *reconciler) create(ctx context.Context, v *view, indexes []int) (change
 		tellIndex(&model.Spec)
 	}
 	var tried atomic.Int32
-	made, err := r.control.CreateCounting(ctx, v.job, len(indexes), func(i int) *corev1.Pod {
+	made, err := r.control.CreateMany(ctx, v.job, len(indexes), func(i int) *corev1.Pod {
 		tried.Add(1)
 		return podFor(v, model, indexes[i])
 	})

@@ -187,18 +187,10 @@ func undeleted[T client.Object](all []T) []T {
 // deleteEach deletes objects, some at a time. The error is that of the first in their order that could not be deleted,
 // whichever came first: the condition has to fit, and to stay as it is.
 func deleteEach[T client.Object](ctx context.Context, c *client.Client, objs []T, where ...client.Option) error {
-	errs := make([]error, len(objs))
-	err := kit.Batch(ctx, len(objs), manyAtOnce, func(ctx context.Context, i int) error {
+	return kit.BatchFirst(ctx, len(objs), manyAtOnce, func(ctx context.Context, i int) error {
 		how := append(slices.Clone(where), client.Background, client.IfUID(objs[i].GetUID()))
-		errs[i] = client.IgnoreNotFound(client.Delete(ctx, c, objs[i], how...))
-		return nil
+		return client.IgnoreNotFound(client.Delete(ctx, c, objs[i], how...))
 	})
-	for _, refused := range errs {
-		if refused != nil {
-			return refused
-		}
-	}
-	return err
 }
 
 // unsupported reports whether the server does not do this for the kind, whatever its discovery says.

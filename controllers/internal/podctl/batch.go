@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"orrery/kit"
@@ -19,14 +18,8 @@ const deletesAtOnce = 64
 // CreateMany creates n pods for their owner in batches that double, and stops after the first batch with a refusal:
 // what refuses one pod, as a quota does, refuses them all. pod returns what to send for 0 to n-1, each a Pod of its own,
 // as the encoder marks what it sends with the kind for a moment. A namespace that is going away ends it without an
-// error, as no retry could help. The error is the first of the server's, as it is.
-func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) error {
-	_, err := c.CreateCounting(ctx, owner, n, pod)
-	return err
-}
-
-// CreateCounting is CreateMany for owners that tell how many pods they have: it returns the number of those made.
-func (c Control) CreateCounting(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) (made int, err error) {
+// error, as no retry could help. It returns the number of pods made, and the first error of the server's, as it is.
+func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) (made int, err error) {
 	var going atomic.Bool
 	var count atomic.Int32
 	done, err := kit.SlowStart(ctx, n, func(ctx context.Context, i int) error {
@@ -53,17 +46,7 @@ func (c Control) CreateCounting(ctx context.Context, owner client.Object, n int,
 // DeleteMany deletes pods of an owner. One that is gone already is as good as deleted. The error is the first of the
 // server's.
 func (c Control) DeleteMany(ctx context.Context, owner client.Object, pods []*corev1.Pod) error {
-	failed := make([]error, len(pods))
-	err := kit.Batch(ctx, len(pods), deletesAtOnce, func(ctx context.Context, i int) error {
-		if err := c.Delete(ctx, owner, pods[i]); !apierrors.IsNotFound(err) {
-			failed[i] = err
-		}
-		return nil
+	return kit.BatchFirst(ctx, len(pods), deletesAtOnce, func(ctx context.Context, i int) error {
+		return client.IgnoreNotFound(c.Delete(ctx, owner, pods[i]))
 	})
-	for _, e := range failed {
-		if e != nil {
-			return e
-		}
-	}
-	return err
 }

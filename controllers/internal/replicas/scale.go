@@ -49,7 +49,7 @@ func (r *reconciler[T, P]) going(namespace string) bool {
 // create creates pods from the template.
 func (r *reconciler[T, P]) create(ctx context.Context, set P, template *corev1.PodTemplateSpec, n int) error {
 	model := podctl.Share(template, set, *metav1.NewControllerRef(set, r.kind.GVK))
-	made, err := r.control.CreateCounting(ctx, set, n, func(int) *corev1.Pod {
+	made, err := r.control.CreateMany(ctx, set, n, func(int) *corev1.Pod {
 		pod := *model
 		return &pod
 	})
