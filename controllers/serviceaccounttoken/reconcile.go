@@ -55,11 +55,24 @@ func (r *reconciler) reconcileAccount(ctx context.Context, key accountKey) (kit.
 	}
 	var errs []error
 	for _, s := range r.secrets.By(tokensByAccount(), key.namespace+"/"+key.name) {
-		if s.Annotations[corev1.ServiceAccountUIDKey] == string(key.uid) {
+		switch s.Annotations[corev1.ServiceAccountUIDKey] {
+		case string(key.uid):
 			errs = append(errs, r.delete(ctx, s))
+		case "":
+			errs = append(errs, r.deleteIfOrphan(ctx, s, key))
 		}
 	}
 	return kit.Done, errors.Join(errs...)
+}
+
+// deleteIfOrphan removes a Secret that names an account without its UID if there is none of that name. A Secret that
+// came complete was never given the UID; if there is an account of that name again, the Secret is that one's.
+func (r *reconciler) deleteIfOrphan(ctx context.Context, s *corev1.Secret, of accountKey) error {
+	account, err := r.account(ctx, secretKey{namespace: of.namespace, account: of.name})
+	if account != nil || err != nil {
+		return err
+	}
+	return r.delete(ctx, s)
 }
 
 // account returns the account that a Secret names, or nil if the server says there is none with that UID.
@@ -94,11 +107,12 @@ func (r *reconciler) delete(ctx context.Context, s *corev1.Secret) error {
 	return nil
 }
 
-// dropReference takes a Secret that is gone out of its account's list.
+// dropReference takes a Secret that is gone out of its account's list. The cache may not show yet that it is in it, so
+// the server is asked.
 func (r *reconciler) dropReference(ctx context.Context, key secretKey) error {
 	name := kit.Key{Namespace: key.namespace, Name: key.account}
 	names := func(s corev1.ObjectReference) bool { return s.Name == key.name }
-	if a, ok := r.accounts.Get(name); !ok || !is(a, key.accountUID) || !slices.ContainsFunc(a.Secrets, names) {
+	if a, ok := r.accounts.Get(name); !ok || !is(a, key.accountUID) {
 		return nil
 	}
 	fresh, err := client.Get[corev1.ServiceAccount](ctx, r.live, name)

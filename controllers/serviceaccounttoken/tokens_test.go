@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -151,6 +152,52 @@ func TestADeletedSecretLeavesTheAccountsList(t *testing.T) {
 			t.Errorf("secrets = %v, want two alone", a.Secrets)
 		}
 	})
+}
+
+// TestAReferenceThatTheCacheDoesNotShowIsDropped: the account was given the Secret a moment before the Secret went.
+func TestAReferenceThatTheCacheDoesNotShowIsDropped(t *testing.T) {
+	key := signingKey(t)
+	synctest.Test(t, func(t *testing.T) {
+		a, s := account("till"), token("one", "till")
+		api := kittest.New(t, a, s)
+		run(t, api, options.Shared{ServiceAccountKeyFile: key})
+		api.Settle()
+		api.TakeWrites()
+		api.FreezeWatch(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), true)
+		a.Secrets = []corev1.ObjectReference{{Name: "one"}, {Name: "pull"}}
+		api.Update(t, a)
+		api.Remove(t, s)
+		api.Settle()
+		api.Expect(t, "update v1/serviceaccounts shop/till")
+		if api.Get(t, a); len(a.Secrets) != 1 || a.Secrets[0].Name != "pull" {
+			t.Errorf("secrets = %v, want pull alone", a.Secrets)
+		}
+	})
+}
+
+// TestACompleteSecretWithoutUIDGoesWithItsAccount: it needed no filling in, and so was never given the account's UID.
+func TestACompleteSecretWithoutUIDGoesWithItsAccount(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		t.Run(fmt.Sprintf("account made again %t", again), func(t *testing.T) {
+			key := signingKey(t)
+			synctest.Test(t, func(t *testing.T) {
+				a, s := account("till"), token("restored", "till")
+				s.Data = map[string][]byte{"token": []byte("t"), "ca.crt": []byte("CA of the kubeconfig"), "namespace": []byte("shop")}
+				api := kittest.New(t, a, s)
+				run(t, api, options.Shared{ServiceAccountKeyFile: key})
+				api.Settle()
+				api.Expect(t)
+				api.Remove(t, a)
+				if again {
+					api.Create(t, account("till"))
+				}
+				api.Settle()
+				if kept := api.Get(t, s); kept != again {
+					t.Errorf("the Secret is there: %t; want %t", kept, again)
+				}
+			})
+		})
+	}
 }
 
 // TestASecretThatNamesAnotherAccountByNow: what is queued for the account that it named before must not delete it.
