@@ -14,7 +14,8 @@ import (
 	"orrery/kit/client"
 )
 
-// apply carries a plan out, step by step, up to the first failure. It returns the outdated pods that it has deleted.
+// apply carries a plan out, step by step, up to the first failure. It returns the outdated pods that it has deleted. Pods
+// that a parallel set has too many go all the same: they may hold the quota that its missing ones wait for.
 func (r *reconciler) apply(ctx context.Context, s *state, p plan) (updated []member, err error) {
 	if _, err := r.remove(ctx, s, p.recreate, "update"); err != nil {
 		return nil, err
@@ -24,17 +25,23 @@ func (r *reconciler) apply(ctx context.Context, s *state, p plan) (updated []mem
 		return nil, err
 	}
 	err = s.each(ctx, len(p.tasks), func(ctx context.Context, i int) error { return r.perform(ctx, s, p.tasks[i], old) })
-	if err != nil {
+	if err != nil && s.ordered() {
 		return nil, err
 	}
-	err = s.each(ctx, len(p.handOver), func(ctx context.Context, i int) error { return r.reown(ctx, s, p.handOver[i].claims) })
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.remove(ctx, s, p.condemn, "scale down"); err != nil {
+	if err := errors.Join(err, r.scaleDown(ctx, s, p)); err != nil {
 		return nil, err
 	}
 	return r.remove(ctx, s, p.update, "update")
+}
+
+// scaleDown deletes the pods whose ordinals are not the set's any more, once their claims have the owners that the policy
+// asks for.
+func (r *reconciler) scaleDown(ctx context.Context, s *state, p plan) error {
+	err := s.each(ctx, len(p.handOver), func(ctx context.Context, i int) error { return r.reown(ctx, s, p.handOver[i].claims) })
+	if err == nil {
+		_, err = r.remove(ctx, s, p.condemn, "scale down")
+	}
+	return err
 }
 
 // each calls f for 0 to n-1 and returns the first error: for an ordered set one after the other, for a parallel one in

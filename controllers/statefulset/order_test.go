@@ -1,11 +1,15 @@
 package statefulset
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"orrery/kit/kittest"
 )
 
 func TestAnOrderedSetMakesOnePodAfterTheOther(t *testing.T) {
@@ -231,4 +235,34 @@ func TestATerminatingPodIsWaitedFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The pods above hold the quota that those below wait for.
+func TestAParallelSetScalesDownThoughPodsAreMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newSet("web", 2, parallel))
+		var room atomic.Bool
+		c.React(func(r *kittest.Request) *kittest.Reaction {
+			switch {
+			case r.Resource.Resource != "pods":
+			case r.Verb == "delete":
+				room.Store(true)
+			case r.Verb == "create" && r.Object.GetName() == "web-3" && !room.Load():
+				return kittest.Refuse(http.StatusForbidden, "pods is forbidden: exceeded quota")
+			}
+			return nil
+		})
+		c.Run(t, c.kubelets.init)
+		c.Run(t, Descriptor())
+		c.change("web", replicas(8))
+		c.Pass(time.Minute)
+		if got := c.pods(); got != "web-0 web-1 web-2 web-4 web-5 web-6" {
+			t.Fatalf("pods %s", got)
+		}
+		c.change("web", replicas(4))
+		c.Pass(10 * time.Minute)
+		if got := c.pods(); got != "web-0 web-1 web-2 web-3" || c.numbers("web") != [5]int32{4, 4, 4, 4, 4} {
+			t.Errorf("pods %s, status %v", got, c.numbers("web"))
+		}
+	})
 }
