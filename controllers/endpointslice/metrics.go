@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	compmetrics "k8s.io/component-base/metrics"
 
@@ -81,10 +82,10 @@ func (m *metrics) registerables() []compmetrics.Registerable {
 	}
 }
 
-// synced counts a reconcile by its result.
+// synced counts a reconcile by its result. What the end of a namespace refuses is no failure.
 func (m *metrics) synced(err error) {
 	result := "success"
-	if err != nil {
+	if err != nil && slices.ContainsFunc(single(err), func(e error) bool { return !apierrors.HasStatusCause(e, corev1.NamespaceTerminatingCause) }) {
 		result = "error"
 	}
 	m.syncs.WithLabelValues(result).Inc()

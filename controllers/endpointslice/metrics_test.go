@@ -1,6 +1,7 @@
 package endpointslice
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,9 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	compmetrics "k8s.io/component-base/metrics"
 
 	"orrery/kit/kittest"
@@ -119,4 +123,29 @@ func TestMetricsOfAFamilyThatIsDropped(t *testing.T) {
 			t.Errorf("gauges of the family that is left: %q, want %q", got, want)
 		}
 	})
+}
+
+// TestSyncsAreCountedByResult: what the end of a namespace refuses is nothing to raise an alarm for.
+func TestSyncsAreCountedByResult(t *testing.T) {
+	going := apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "web-1", errors.New("its namespace goes"))
+	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	conflict := apierrors.NewConflict(discoveryv1.Resource("endpointslices"), "web-1", errors.New("somebody wrote"))
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nothing":                 {nil, "success"},
+		"namespace going":         {fmt.Errorf("create: %w", going), "success"},
+		"in both families":        {errors.Join(errors.Join(nil, fmt.Errorf("a: %w", going)), going), "success"},
+		"conflict":                {conflict, "error"},
+		"going, and another":      {errors.Join(going, errors.New("node n1 not found")), "error"},
+		"forbidden, for a policy": {apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "web-1", errors.New("policy")), "error"},
+	} {
+		registry, m := compmetrics.NewKubeRegistry(), newMetrics(100)
+		registry.MustRegister(m.registerables()...)
+		m.synced(c.err)
+		if got := scrape(t, registry); !strings.Contains(got, "syncs{result="+c.want+"}") || strings.Count(got, "syncs") != 1 {
+			t.Errorf("%s: counted as\n%s\nwant %s", name, got, c.want)
+		}
+	}
 }
