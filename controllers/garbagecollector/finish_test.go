@@ -196,3 +196,32 @@ func TestDeletionFollowsTheFinalizersOfTheObject(t *testing.T) {
 		l.noErrors()
 	})
 }
+
+// Somebody else's finalizer keeps an object through several deletions, each of which adds the collector's own anew.
+func TestWhatIsDeletedAgainIsFinishedAgain(t *testing.T) {
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t)
+				a := configMap("a")
+				a.Finalizers = []string{"example.com/hold"}
+				l.add(a)
+				l.start()
+				for range 3 {
+					l.deleteIn(policy, a)
+					l.Settle()
+					if l.Get(t, a); !slices.Equal(a.Finalizers, []string{"example.com/hold"}) {
+						t.Fatalf("finalizers are %v", a.Finalizers)
+					}
+				}
+				l.deleteIn(policy, a)
+				l.Get(t, a)
+				a.Finalizers = slices.DeleteFunc(a.Finalizers, func(f string) bool { return f == "example.com/hold" })
+				l.Update(t, a)
+				l.Settle()
+				l.gone(a)
+				l.noErrors()
+			})
+		})
+	}
+}
