@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"orrery/kit/client"
 )
@@ -31,6 +32,7 @@ type Informer struct {
 	missing   atomic.Bool // the server does not have the kind
 	doubted   atomic.Bool // its store may be older than it has to be; see Cache.Confirm
 	again     again
+	streamed  streamed
 	catchUps  catchUps
 	parts     []*Informer // one for each of several namespaces; then the informer has no state of its own
 }
@@ -135,11 +137,18 @@ func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher 
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil && i.streamed.listed() {
+				klog.FromContext(ctx).V(2).Info("The server did not say which was the last object of a watch; listing them", "kind", i.String())
+				return nil, errStreamed
+			}
 			if err := i.again.watch(&o); err != nil {
 				return nil, err
 			}
 			w, err := inner.WatchWithContext(ctx, o)
 			i.note(ctx, err)
+			if err == nil && o.SendInitialEvents != nil {
+				w = i.streamed.follow(w, i.shared.LastSyncResourceVersion)
+			}
 			i.again.watching(w, err, o.SendInitialEvents != nil)
 			return w, err
 		},
