@@ -438,6 +438,37 @@ func TestStaleSliceCache(t *testing.T) {
 	})
 }
 
+// A pod that is unready and ready again before the cache shows the first of the two writes ends up ready: what the cache
+// shows meanwhile looks as it should.
+func TestAFlipThatTheCacheDoesNotShow(t *testing.T) {
+	a := pod("web", "a", "10.1.0.1")
+	scenario(t, []client.Object{service("web"), a}, func(t *testing.T, api *kittest.API) {
+		gvk := discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
+		api.FreezeWatch(gvk, true)
+		for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+			setReady(a, status)
+			api.Update(t, a)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		api.FreezeWatch(gvk, false)
+		api.Settle()
+		expect(t, api, "web", "IPv4 10.1.0.1 a rs")
+	})
+}
+
+// A pod that never became ready is taken out when it fails, though its readiness stays as it is.
+func TestAPodThatFailsUnreadyIsTakenOut(t *testing.T) {
+	a := pod("web", "a", "10.1.0.1", func(p *corev1.Pod) { setReady(p, corev1.ConditionFalse) })
+	scenario(t, []client.Object{service("web"), a}, func(t *testing.T, api *kittest.API) {
+		expect(t, api, "web", "IPv4 10.1.0.1 a")
+		a.Status.Phase = corev1.PodFailed
+		api.Update(t, a)
+		api.Settle()
+		expect(t, api, "web", "IPv4 empty")
+	})
+}
+
 func TestTriggerTimeIsWritten(t *testing.T) {
 	web := service("web")
 	scenario(t, []client.Object{web}, func(t *testing.T, api *kittest.API) {

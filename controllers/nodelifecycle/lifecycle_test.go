@@ -519,6 +519,47 @@ func TestALostNodeKeepsOneOfTheTwoTaints(t *testing.T) {
 	})
 }
 
+// TestTaintsOfALostNodeComeBack when somebody takes them off by hand.
+func TestTaintsOfALostNodeComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 4)
+		c.Run(t, Descriptor())
+		c.live(time.Minute, nobody)
+		c.live(90*time.Second, only("z0-n0"))
+		n := c.node("z0-n0")
+		n.Spec.Taints = []corev1.Taint{{Key: "mine", Effect: corev1.TaintEffectNoExecute}}
+		c.Update(t, n)
+		c.live(20*time.Second, only("z0-n0"))
+		want := []string{"mine:NoExecute", "node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"}
+		if got := slices.Sorted(slices.Values(taintTexts(c.node("z0-n0").Spec.Taints))); !slices.Equal(got, want) {
+			t.Errorf("taints = %q, want %q", got, want)
+		}
+	})
+}
+
+// TestOnlyReadyNodesThatFallSilentHaveTheirPodsMarked: pods of a node whose kubelet lives and says that it is not ready are
+// left to the kubelet, also when it falls silent later. Users see the same under upstream.
+func TestOnlyReadyNodesThatFallSilentHaveTheirPodsMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 5)
+		c.Run(t, Descriptor())
+		c.live(time.Minute, nobody)
+		c.report("z0-n0", corev1.ConditionFalse)
+		c.live(20*time.Second, nobody)
+		if !hasNoExecute(c.node("z0-n0"), corev1.TaintNodeNotReady) {
+			t.Errorf("taints = %v, want not-ready", taintTexts(c.node("z0-n0").Spec.Taints))
+		}
+		c.live(2*time.Minute, only("z0-n0"))
+		if n := c.node("z0-n0"); condition(n, corev1.NodeReady).Status != corev1.ConditionUnknown || !hasNoExecute(n, corev1.TaintNodeUnreachable) {
+			t.Errorf("conditions = %v, taints = %v, want an unreachable node", n.Status.Conditions, taintTexts(n.Spec.Taints))
+		}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-z0-n0"}}
+		if c.Get(t, p); p.Status.Conditions[0].Status != corev1.ConditionTrue || len(c.events("NodeNotReady")) != 0 {
+			t.Errorf("pod ready = %s, events = %q; want neither touched", p.Status.Conditions[0].Status, c.events("NodeNotReady"))
+		}
+	})
+}
+
 func TestFlagsAreValidated(t *testing.T) {
 	bad := options{startupGrace: -1, evictionRate: -1, secondaryRate: float32(math.NaN()), unhealthyZone: -1}
 	if errs := bad.validate(); len(errs) != 6 {

@@ -182,6 +182,55 @@ func TestASuccessorOfTheSameNameIsNotHit(t *testing.T) {
 	})
 }
 
+// TestASuccessorHasATimeOfItsOwn: a pod of the same name on the same node is evicted for the next taint, and no earlier
+// than it tolerates.
+func TestASuccessorHasATimeOfItsOwn(t *testing.T) {
+	for name, away := range map[string]bool{"after the taint went": true, "under the same taint": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := kittest.New(t, node("n", taint("a")), pod("web-0", "n", tolerates("a", 10)))
+				api.Run(t, Descriptor())
+				api.Pass(11 * time.Second)
+				if !gone(t, api, "web-0") {
+					t.Fatal("the first one is still there")
+				}
+				if away {
+					retaint(t, api, "n")
+				}
+				api.Remove(t, pod("web-0", ""))
+				api.Create(t, pod("web-0", "n", tolerates("a", 10)))
+				api.Pass(time.Second)
+				retaint(t, api, "n", taint("a"))
+				api.Pass(8 * time.Second)
+				if gone(t, api, "web-0") {
+					t.Error("its successor went before its time")
+				}
+				api.Pass(4 * time.Second)
+				if !gone(t, api, "web-0") {
+					t.Error("its successor was not evicted")
+				}
+			})
+		})
+	}
+}
+
+// TestTheRestOfTheTaintsDecides: when the taint goes that set a time, a pod that tolerates the others for ever stays.
+func TestTheRestOfTheTaintsDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, node("n", taint("team"), taint("lost")), pod("p", "n", tolerates("team"), tolerates("lost", 30)))
+		api.Run(t, Descriptor())
+		api.Pass(20 * time.Second)
+		retaint(t, api, "n", taint("team"))
+		api.Pass(time.Minute)
+		if gone(t, api, "p") {
+			t.Error("the pod was deleted though it tolerates what is left")
+		}
+		if got := events(api); !slices.Equal(got, []string{"Normal TaintManagerEviction Pod default/p: Cancelling deletion of Pod default/p"}) {
+			t.Errorf("events = %q, want the cancellation", got)
+		}
+	})
+}
+
 // TestManyPendingDeletionsAreCheap is the report of memory that grew with each pod that came and went. The bounds are
 // wide: upstream has a goroutine's timer and two strings for each.
 func TestManyPendingDeletionsAreCheap(t *testing.T) {
