@@ -23,7 +23,7 @@ type watchable interface {
 
 // standbyLock is a lock as an election takes it that wants to know at once when it can lead. An election looks at its lock
 // every few seconds; this one answers a look, while another process holds the lease, only once that has ended: the lease
-// was given back, deleted or not renewed for its duration. Meanwhile it watches the lease, so that a standby costs the
+// was given back, not renewed for its duration, or deleted and not made anew by its holder. Meanwhile it watches the lease, so that a standby costs the
 // server no requests, and looks by itself where it may not watch, or the watch is silent. Where the API server names the
 // leader it waits until that is this process: a lease that is free or has run out is not there for the taking.
 //
@@ -39,11 +39,13 @@ type standbyLock struct {
 	reigning    func(resourcelock.LeaderElectionRecord) // told what the lease is like when its holder looks at it; may be nil
 
 	leading  bool
-	acquired metav1.Time // set while leading
-	seen     []byte      // the record that was seen last
-	since    time.Time   // when it was first seen
-	vacant   time.Time   // since when nobody has been named to hold it; zero while somebody is
-	said     bool        // that nobody is
+	acquired metav1.Time                       // set while leading
+	last     resourcelock.LeaderElectionRecord // as it was seen last
+	seen     []byte                            // the same as it is stored
+	since    time.Time                         // when it was first seen
+	deleted  time.Time                         // when the lease was found to be gone; zero while it is there
+	vacant   time.Time                         // since when nobody has been named to hold it; zero while somebody is
+	said     bool                              // that nobody is
 }
 
 // vacancy is how long the API server may name nobody until that is worth a line in the log.
@@ -67,13 +69,21 @@ func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 	}()
 	for {
 		record, raw, err := l.Interface.Get(ctx)
-		if l.coordinated && apierrors.IsNotFound(err) {
+		switch gone := apierrors.IsNotFound(err); {
+		case gone && l.coordinated:
 			record, raw, err = &resourcelock.LeaderElectionRecord{}, nil, nil // it is not for this process to make it
+		case gone && l.returns(time.Now()):
+			if l.pause(ctx); ctx.Err() == nil {
+				continue
+			}
+			last := l.last
+			return &last, l.seen, nil
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		l.observe(raw, time.Now())
+		l.deleted = time.Time{}
+		l.observe(*record, raw, time.Now())
 		l.tell(*record)
 		l.sayVacancy(ctx, *record, time.Now())
 		if l.free(*record) {
@@ -160,10 +170,22 @@ func (l *standbyLock) stamped(r resourcelock.LeaderElectionRecord) resourcelock.
 
 // observe notes what the lease is like. How long it stays so is measured from the moment that it was seen, never from the
 // times in it, which are those of another machine.
-func (l *standbyLock) observe(raw []byte, now time.Time) {
+func (l *standbyLock) observe(r resourcelock.LeaderElectionRecord, raw []byte, now time.Time) {
 	if !bytes.Equal(raw, l.seen) {
-		l.seen, l.since = raw, now
+		l.last, l.seen, l.since = r, raw, now
 	}
+}
+
+// returns reports whether a lease that is gone is left to its holder still, which makes it anew when it renews it next and
+// writes until then.
+func (l *standbyLock) returns(now time.Time) bool {
+	if l.free(l.last) || l.expired(l.last, now) {
+		return false
+	}
+	if l.deleted.IsZero() {
+		l.deleted = now
+	}
+	return now.Sub(l.deleted) < l.retry*3/2
 }
 
 // free reports whether this process may take the lease: nobody else holds it or, where the API server names the leader,
@@ -236,7 +258,7 @@ func (l *standbyLock) await(ctx context.Context, record *resourcelock.LeaderElec
 				return true
 			}
 			if raw, err := json.Marshal(record); err == nil {
-				l.observe(raw, time.Now())
+				l.observe(*record, raw, time.Now())
 			}
 		}
 	}

@@ -164,3 +164,47 @@ func TestAStandbyThatWatchesAsksForNothing(t *testing.T) {
 		}
 	})
 }
+
+// A lease that somebody deletes is made anew by its holder with the next renewal, and until then nobody else leads.
+func TestALeaseThatIsDeletedStaysWithItsHolder(t *testing.T) {
+	for _, after := range []time.Duration{0, 300 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			api := kittest.New(t)
+			first := campaign(t, api, untilTold)
+			api.Pass(time.Second)
+			second := campaign(t, api, untilTold)
+			api.Pass(30*time.Second + after)
+			api.Remove(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager"}})
+			for range 100 {
+				api.Pass(100 * time.Millisecond)
+				if n, who := leading(first, second); n != 1 || who != first {
+					t.Fatalf("deleted %v into a period: %d lead", after, n)
+				}
+			}
+			first.stop()
+			api.Pass(50 * time.Millisecond)
+			if n, who := leading(first, second); n != 1 || who != second {
+				t.Error("not taken when it was given back")
+			}
+		})
+	}
+}
+
+func TestADeletedLeaseOfADeadLeaderIsTakenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		who, seconds, now := "dead", int32(lease/time.Second), metav1.NowMicro()
+		l := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &who, LeaseDurationSeconds: &seconds, RenewTime: &now, AcquireTime: &now},
+		}
+		api.Create(t, l)
+		standby := campaign(t, api, untilTold)
+		api.Pass(5 * time.Second)
+		api.Remove(t, l)
+		api.Pass(2 * retry)
+		if !standby.fence.Open(time.Now()) {
+			t.Errorf("nobody leads %v after the lease was deleted", 2*retry)
+		}
+	})
+}
