@@ -16,7 +16,7 @@ import (
 // api is all that the reconciler asks of the cluster.
 type api struct {
 	// jobsOf returns the Jobs that a CronJob controls, as the cache shows them.
-	jobsOf func(types.UID) []*batchv1.Job
+	jobsOf func(*batchv1.CronJob) []*batchv1.Job
 	// liveCronJob and liveJob read from the server.
 	liveCronJob func(context.Context, kit.Key) (*batchv1.CronJob, error)
 	liveJob     func(context.Context, kit.Key) (*batchv1.Job, error)
@@ -29,8 +29,8 @@ type api struct {
 
 func newAPI(cc kit.ControllerContext, jobs cache.Store[*batchv1.Job]) api {
 	return api{
-		jobsOf: func(cronJob types.UID) []*batchv1.Job {
-			return jobs.By(index.ByController[*batchv1.Job](), string(cronJob))
+		jobsOf: func(cj *batchv1.CronJob) []*batchv1.Job {
+			return index.Owned(jobs, index.ByController[*batchv1.Job](), cj)
 		},
 		liveCronJob: func(ctx context.Context, key kit.Key) (*batchv1.CronJob, error) {
 			return client.Get[batchv1.CronJob](ctx, cc.Live, key)

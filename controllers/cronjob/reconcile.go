@@ -56,7 +56,7 @@ func (r *reconciler) Reconcile(ctx context.Context, cj *batchv1.CronJob) (kit.Re
 // look finds the Jobs of a CronJob. An unfinished one that the status does not name is reason to ask the server, which
 // may know of it: another process may have been at work a moment ago. There is no view of a CronJob that is gone.
 func (r *reconciler) look(ctx context.Context, cj *batchv1.CronJob) (*view, error) {
-	jobs := r.api.jobsOf(cj.UID)
+	jobs := r.api.jobsOf(cj)
 	if slices.ContainsFunc(jobs, func(j *batchv1.Job) bool { return !finished(j) && !isActive(&cj.Status, j.UID) }) {
 		live, err := r.api.liveCronJob(ctx, kit.KeyOf(cj))
 		switch {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers/internal/claim"
+	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
@@ -53,7 +54,7 @@ func (r *reconciler) observe(ctx context.Context, set *appsv1.DaemonSet) (*pass,
 
 // claim returns the pods of a DaemonSet, those included that are on their way out.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.DaemonSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
-	candidates := r.pods.By(r.byOwner, string(set.UID))
+	candidates := index.Owned(r.pods, r.byOwner, set)
 	for _, pod := range r.pods.By(r.orphans, set.Namespace) {
 		if selector.Matches(labels.Set(pod.Labels)) {
 			candidates = append(candidates, pod)
@@ -80,7 +81,7 @@ func (p *pass) view(now time.Time) *view {
 // refresh reads the pods again. The cache may not show yet that some have been adopted, and others released, in this
 // pass.
 func (r *reconciler) refresh(p *pass) {
-	pods := slices.DeleteFunc(r.pods.By(r.byOwner, string(p.set.UID)), func(pod *corev1.Pod) bool {
+	pods := slices.DeleteFunc(index.Owned(r.pods, r.byOwner, p.set), func(pod *corev1.Pod) bool {
 		return !p.selector.Matches(labels.Set(pod.Labels))
 	})
 	for _, pod := range p.pods {

@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/index"
@@ -24,7 +23,7 @@ type api struct {
 	// claimed returns the ReplicaSets of a Deployment, after the adoptions and releases that are due.
 	claimed func(context.Context, *appsv1.Deployment) ([]*appsv1.ReplicaSet, error)
 	// podsOf returns the pods that a ReplicaSet controls.
-	podsOf func(types.UID) []*corev1.Pod
+	podsOf func(*appsv1.ReplicaSet) []*corev1.Pod
 	// liveSet reads a ReplicaSet from the server.
 	liveSet func(context.Context, kit.Key) (*appsv1.ReplicaSet, error)
 
@@ -46,10 +45,12 @@ func newAPI(cc kit.ControllerContext, sets cache.Store[*appsv1.ReplicaSet], pods
 				Owner: d, Kind: ownerKind, Selector: selector,
 				Recheck: claim.Live(cc.Live, d), Patch: claim.Patches[appsv1.ReplicaSet](cc.Client),
 			}
-			known := sets.By(index.ByController[*appsv1.ReplicaSet](), string(d.UID))
+			known := index.Owned(sets, index.ByController[*appsv1.ReplicaSet](), d)
 			return c.Claim(ctx, append(known, sets.By(index.Orphans[*appsv1.ReplicaSet](), d.Namespace)...))
 		},
-		podsOf: func(set types.UID) []*corev1.Pod { return pods.By(index.ByController[*corev1.Pod](), string(set)) },
+		podsOf: func(rs *appsv1.ReplicaSet) []*corev1.Pod {
+			return index.Owned(pods, index.ByController[*corev1.Pod](), rs)
+		},
 		liveSet: func(ctx context.Context, key kit.Key) (*appsv1.ReplicaSet, error) {
 			return client.Get[appsv1.ReplicaSet](ctx, cc.Live, key)
 		},

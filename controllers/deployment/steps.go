@@ -103,7 +103,7 @@ func (r *reconciler) tellScaled(ctx context.Context, ro *rollout, set string, fr
 // they do not count because it is terminating, or one that a ReplicaSet made a moment ago and that is cached nowhere yet.
 func (r *reconciler) anyOldRuns(ro *rollout) bool {
 	for _, rs := range ro.old {
-		if rs.Status.ObservedGeneration < rs.Generation || rs.Status.Replicas > 0 || anyMayRun(r.api.podsOf(rs.UID)) {
+		if rs.Status.ObservedGeneration < rs.Generation || rs.Status.Replicas > 0 || anyMayRun(r.api.podsOf(rs)) {
 			return true
 		}
 	}

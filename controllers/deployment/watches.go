@@ -65,7 +65,7 @@ func (w *wakeups) emptied(old, new *corev1.Pod) []kit.Key {
 	if !ok || d.UID != owner.UID || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		return nil
 	}
-	if anyMayRun(w.pods.By(index.ByController[*corev1.Pod](), string(rs.UID))) {
+	if anyMayRun(index.Owned(w.pods, index.ByController[*corev1.Pod](), rs)) {
 		return nil
 	}
 	return []kit.Key{kit.KeyOf(d)}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers/internal/claim"
+	"orrery/controllers/internal/index"
 	"orrery/kit"
 )
 
@@ -21,7 +22,7 @@ func (r *reconciler) claim(ctx context.Context, job *batchv1.Job) (pods []*corev
 	if err != nil {
 		return nil, false, kit.Terminal(fmt.Errorf("read selector of job %s: %w", klog.KObj(job), err))
 	}
-	candidates := r.pods.By(r.unsettled, string(job.UID))
+	candidates := index.Owned(r.pods, r.unsettled, job)
 	for _, pod := range r.pods.By(r.orphans, job.Namespace) {
 		if selector.Matches(labels.Set(pod.Labels)) {
 			candidates = append(candidates, pod)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 	"orrery/kit/cache"
@@ -110,7 +111,7 @@ func (r *reconciler) countedFailures(job *batchv1.Job) (out []*corev1.Pod) {
 	if !canFailJob(job.Spec.PodFailurePolicy) {
 		return nil
 	}
-	for _, pod := range r.pods.By(r.byController, string(job.UID)) {
+	for _, pod := range index.Owned(r.pods, r.byController, job) {
 		if pod.Status.Phase == corev1.PodFailed && !tracked(pod) {
 			out = append(out, pod)
 		}
@@ -125,7 +126,7 @@ func (r *reconciler) history(rec *remembered, v *view) history {
 	}
 	if !rec.seeded {
 		if v.job.Status.StartTime != nil {
-			rec.past = historyOf(v.job, r.pods.By(r.byController, string(v.job.UID)))
+			rec.past = historyOf(v.job, index.Owned(r.pods, r.byController, v.job))
 		}
 		rec.seeded = true
 	}

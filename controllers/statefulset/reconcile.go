@@ -14,6 +14,7 @@ import (
 
 	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/history"
+	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 	"orrery/kit/cache"
@@ -107,7 +108,7 @@ func (r *reconciler) allow(set *appsv1.StatefulSet) error {
 // claim returns the pods of a set. Pods that nobody owns are adopted and others released by their labels and by their
 // names: a pod that is called otherwise could not take an ordinal.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
-	candidates := r.pods.By(r.byOwner, string(set.UID))
+	candidates := index.Owned(r.pods, r.byOwner, set)
 	for _, pod := range r.pods.By(r.namesakes, namesake(set.Namespace, set.Name)) {
 		if selector.Matches(labels.Set(pod.Labels)) {
 			candidates = append(candidates, pod)

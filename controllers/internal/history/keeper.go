@@ -53,7 +53,7 @@ func Rule() rbacv1.PolicyRule {
 func (k *Keeper) Claim(ctx context.Context, owner metav1.Object, selector labels.Selector, recheck func(context.Context) error) ([]*appsv1.ControllerRevision, error) {
 	matches := func(r *appsv1.ControllerRevision) bool { return selector.Matches(labels.Set(r.Labels)) }
 	var candidates []*appsv1.ControllerRevision
-	for _, r := range k.revisions.By(k.byOwner, string(owner.GetUID())) {
+	for _, r := range index.Owned(k.revisions, k.byOwner, owner) {
 		if k.releases || matches(r) {
 			candidates = append(candidates, r)
 		}

@@ -1,7 +1,10 @@
 package index
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/kit/cache"
 	"orrery/kit/client"
@@ -15,6 +18,17 @@ func ByController[P client.Object]() cache.Index[P] {
 		}
 		return nil
 	}}
+}
+
+// Owned returns the objects that an owner controls, found by ByController or an index like it.
+func Owned[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner metav1.Object) []P {
+	return OwnedIn(objs, byOwner, owner.GetUID(), owner.GetNamespace())
+}
+
+// OwnedIn returns the objects that the owner of this UID and namespace controls. A reference from another namespace, which
+// whoever may create objects there can write, makes nothing its own.
+func OwnedIn[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner types.UID, namespace string) []P {
+	return slices.DeleteFunc(objs.By(byOwner, string(owner)), func(o P) bool { return o.GetNamespace() != namespace })
 }
 
 // Orphans files objects without a controlling owner under their namespace.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 )
 
@@ -32,8 +33,8 @@ func (r *reconciler[T, P]) related(set P, own []*corev1.Pod) [][]*corev1.Pod {
 		return [][]*corev1.Pod{own}
 	}
 	var out [][]*corev1.Pod
-	for _, sibling := range r.sets.By(*r.kind.Siblings, string(ref.UID)) {
-		out = append(out, r.pods.By(r.byOwner, string(sibling.GetUID())))
+	for _, sibling := range index.OwnedIn(r.sets, *r.kind.Siblings, ref.UID, set.GetNamespace()) {
+		out = append(out, index.Owned(r.pods, r.byOwner, sibling))
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"orrery/controllers/internal/claim"
+	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 )
 
@@ -21,7 +22,7 @@ type observed struct {
 // claim finds the pods of an object, adopting those that it wants and nobody controls and releasing those that it
 // controls and does not want. Finished pods and those being deleted stay as they are.
 func (r *reconciler[T, P]) claim(ctx context.Context, set P, selector labels.Selector) (observed, error) {
-	owned := r.pods.By(r.byOwner, string(set.GetUID()))
+	owned := index.Owned(r.pods, r.byOwner, set)
 	candidates, terminating := sift(owned, selector)
 	for _, pod := range r.pods.By(r.orphans, set.GetNamespace()) {
 		if podctl.Active(pod) && selector.Matches(labels.Set(pod.Labels)) {
