@@ -57,9 +57,9 @@ func leaving(_, job *batchv1.Job) []stray {
 	return []stray{{job: job.UID}}
 }
 
-// gone returns a Job that has been deleted.
+// gone returns a Job that has been deleted. Of one that was made anew while the watch was lost, a list tells in one change.
 func gone(old, job *batchv1.Job) []stray {
-	if job != nil || old == nil {
+	if old == nil || job != nil && job.UID == old.UID {
 		return nil
 	}
 	return []stray{{job: old.UID}}
