@@ -28,26 +28,16 @@ func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []strin
 		return 0, err
 	}
 	log := klog.FromContext(ctx)
-	if r.going(v.set.Namespace) {
+	if podctl.Closing(r.namespaces, v.set.Namespace) {
 		log.V(4).Info("Nodes need pods, but the namespace is being deleted", "daemonSet", klog.KObj(v.set), "nodes", len(nodes))
 		return 0, nil
 	}
-	n := r.allowances.Take(v.set, v.desired, len(nodes), burst, v.now)
-	if n < min(len(nodes), burst) {
-		log.V(2).Info("Pods go as fast as they are made: the others are made more slowly", "daemonSet", klog.KObj(v.set), "creating", n, "waiting", len(nodes)-n)
-		wait = podctl.AllowanceWait
-	}
+	n, wait := r.allowances.Take(ctx, v.set, v.desired, len(nodes), burst, v.now)
 	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes[:n])
 	model := v.present.newPod(v.set)
 	made, err := r.control.CreateMany(ctx, v.set, n, func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
 	r.allowances.GiveBack(kit.KeyOf(v.set), n-made)
 	return wait, err
-}
-
-// going reports whether a namespace is being deleted: nothing can be created in it any more.
-func (r *reconciler) going(namespace string) bool {
-	ns, ok := r.namespaces.Get(kit.Key{Name: namespace})
-	return ok && ns.DeletionTimestamp != nil
 }
 
 func (r *reconciler) remove(ctx context.Context, v *view, all []removal) error {

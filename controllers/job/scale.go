@@ -41,19 +41,13 @@ func (r *reconciler) scale(ctx context.Context, v *view, p plan) (change, error)
 	case len(p.remove) > 0:
 		log.V(2).Info("Deleting pods of the job", "job", klog.KObj(v.job), "active", len(v.active), "deleting", len(p.remove), "surplus", p.surplus)
 		return r.remove(ctx, v, p)
-	case len(p.create) > 0 && r.going(v.job.Namespace):
+	case len(p.create) > 0 && podctl.Closing(r.namespaces, v.job.Namespace):
 		log.V(4).Info("Too few pods, but the namespace is being deleted", "job", klog.KObj(v.job))
 	case len(p.create) > 0:
 		log.V(2).Info("Creating pods of the job", "job", klog.KObj(v.job), "active", len(v.active), "creating", len(p.create))
 		return r.create(ctx, v, p.create)
 	}
 	return change{}, nil
-}
-
-// going reports whether a namespace is being deleted, and takes no more pods.
-func (r *reconciler) going(namespace string) bool {
-	ns, ok := r.namespaces.Get(kit.Key{Name: namespace})
-	return ok && ns.DeletionTimestamp != nil
 }
 
 // remove deletes pods. Those of a Job that ends keep their finalizer until they are counted; surplus pods lose it first,

@@ -3,9 +3,6 @@ package statefulset
 import (
 	"context"
 
-	"k8s.io/klog/v2"
-
-	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
 
@@ -16,12 +13,10 @@ func (r *reconciler) measure(ctx context.Context, s *state, p plan) (kept plan, 
 	if missing == 0 {
 		return p, kit.Done
 	}
-	granted := r.allowances.Take(s.set, s.end-s.first, missing, missing, s.now)
+	granted, wait := r.allowances.Take(ctx, s.set, s.end-s.first, missing, missing, s.now)
 	if granted == missing {
 		return p, kit.Done
 	}
-	klog.FromContext(ctx).V(2).Info("Pods go as fast as they are made: the others are made more slowly",
-		"statefulSet", klog.KObj(s.set), "creating", granted, "waiting", missing-granted)
 	tasks := p.tasks
 	p.tasks = nil
 	for _, t := range tasks {
@@ -33,7 +28,7 @@ func (r *reconciler) measure(ctx context.Context, s *state, p plan) (kept plan, 
 		}
 		p.tasks = append(p.tasks, t)
 	}
-	return p, kit.After(podctl.AllowanceWait)
+	return p, kit.After(wait)
 }
 
 // creations returns how many pods a plan makes.

@@ -89,9 +89,7 @@ func (r *reconciler) observe(set *appsv1.StatefulSet, pods []*corev1.Pod, revs r
 	s.claim = func(name string) (*corev1.PersistentVolumeClaim, bool) {
 		return r.claims.Get(kit.Key{Namespace: set.Namespace, Name: name})
 	}
-	if ns, ok := r.namespaces.Get(kit.Key{Name: set.Namespace}); ok {
-		s.closing = ns.DeletionTimestamp != nil
-	}
+	s.closing = podctl.Closing(r.namespaces, set.Namespace)
 	return s
 }
 

@@ -1,10 +1,12 @@
 package podctl
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"orrery/kit"
 	"orrery/kit/client"
@@ -18,8 +20,8 @@ const (
 	perSecond = 20 // pods made in a second where these are used up
 )
 
-// AllowanceWait is how long to wait where an allowance is used up: then there is a second's worth.
-const AllowanceWait = time.Second
+// allowanceWait is how long to wait where an allowance is used up: then there is a second's worth.
+const allowanceWait = time.Second
 
 // allowance is what an owner may make for one version of its spec. It is lost with the process, and begins anew then.
 type allowance struct {
@@ -39,9 +41,20 @@ type Allowances struct {
 // NewAllowances returns an Allowances of owners that all have their whole allowance.
 func NewAllowances() *Allowances { return &Allowances{of: map[kit.Key]*allowance{}} }
 
-// Take grants up to most of the pods that an owner misses of size. What it does not grant comes with the time. The first
-// fill, that after a change of the spec, and what the size grows by cost nothing.
-func (a *Allowances) Take(owner client.Object, size, missing, most int, now time.Time) (granted int) {
+// Take grants up to most of the pods that an owner misses of size. What it does not grant comes with the time: wait is
+// until when there is more, 0 where nothing was held back. The first fill, that after a change of the spec, and what the
+// size grows by cost nothing.
+func (a *Allowances) Take(ctx context.Context, owner client.Object, size, missing, most int, now time.Time) (granted int, wait time.Duration) {
+	granted = a.grant(owner, size, missing, most, now)
+	if held := min(missing, most) - granted; held > 0 {
+		klog.FromContext(ctx).V(2).Info("Pods go as fast as they are made: the others are made more slowly",
+			"object", klog.KObj(owner), "creating", granted, "waiting", held)
+		wait = allowanceWait
+	}
+	return granted, wait
+}
+
+func (a *Allowances) grant(owner client.Object, size, missing, most int, now time.Time) (granted int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key, full := kit.KeyOf(owner), float64(size+spare)

@@ -37,8 +37,9 @@ func TestAllowances(t *testing.T) {
 			a, now := NewAllowances(), time.Unix(1000, 0)
 			for i, s := range steps {
 				now = now.Add(s.after)
-				if got := a.Take(s.owner, s.size, s.missing, s.most, now); got != s.want {
-					t.Errorf("step %d: granted %d, want %d", i, got, s.want)
+				got, wait := a.Take(t.Context(), s.owner, s.size, s.missing, s.most, now)
+				if held := s.want < min(s.missing, s.most); got != s.want || (wait > 0) != held {
+					t.Errorf("step %d: granted %d, more in %v, want %d", i, got, wait, s.want)
 				}
 			}
 		})
@@ -49,14 +50,14 @@ func TestAllowancesThatAreGivenBackOrForgotten(t *testing.T) {
 	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "a"}}
 	a, now := NewAllowances(), time.Unix(1000, 0)
 	a.GiveBack(kit.KeyOf(rs), 5) // of nobody
-	a.Take(rs, 10, 10, 500, now)
-	a.Take(rs, 10, 40, 500, now)
+	a.Take(t.Context(), rs, 10, 10, 500, now)
+	a.Take(t.Context(), rs, 10, 40, 500, now)
 	a.GiveBack(kit.KeyOf(rs), 7)
-	if got := a.Take(rs, 10, 40, 500, now); got != 7 {
+	if got, _ := a.Take(t.Context(), rs, 10, 40, 500, now); got != 7 {
 		t.Errorf("granted %d of 7 that were given back", got)
 	}
 	a.Forget(kit.KeyOf(rs))
-	if got := a.Take(rs, 10, 10, 500, now); got != 10 {
+	if got, _ := a.Take(t.Context(), rs, 10, 10, 500, now); got != 10 {
 		t.Errorf("granted %d of 10 after all was forgotten", got)
 	}
 }

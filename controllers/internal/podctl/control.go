@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"orrery/kit"
+	"orrery/kit/cache"
 	"orrery/kit/client"
 )
 
@@ -72,6 +74,13 @@ func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Po
 	}
 	c.Recorder.Eventf(owner, corev1.EventTypeNormal, ReasonDeleted, "Deleted pod: %v", pod.Name)
 	return nil
+}
+
+// Closing reports whether a namespace is known to be on its way out. Nothing can be created in it any more: asking all the
+// same, once for each pod that goes, would only slow its deletion down.
+func Closing(namespaces cache.Store[*corev1.Namespace], name string) bool {
+	ns, ok := namespaces.Get(kit.Key{Name: name})
+	return ok && ns.DeletionTimestamp != nil
 }
 
 // NamespaceGoing reports whether the server refused a create because the namespace is being deleted.

@@ -20,30 +20,18 @@ const burst = 500
 func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active []*corev1.Pod) (rest kit.Result, err error) {
 	log := klog.FromContext(ctx)
 	switch have, need := len(active), int(spec.Replicas); {
-	case have < need && r.going(set.GetNamespace()):
+	case have < need && podctl.Closing(r.namespaces, set.GetNamespace()):
 		log.V(4).Info("Too few replicas, but the namespace is being deleted", "object", klog.KObj(set), "need", need)
 	case have < need:
-		most := min(need-have, burst)
-		n := r.allowances.Take(set, need, need-have, burst, time.Now())
+		n, wait := r.allowances.Take(ctx, set, need, need-have, burst, time.Now())
 		log.V(2).Info("Too few replicas", "object", klog.KObj(set), "need", need, "creating", n)
-		if n < most {
-			log.V(2).Info("Pods go as fast as they are made: the others are made more slowly", "object", klog.KObj(set), "waiting", most-n)
-			rest = kit.After(podctl.AllowanceWait)
-		}
-		return rest, r.create(ctx, set, spec.Template, n)
+		return kit.After(wait), r.create(ctx, set, spec.Template, n)
 	case have > need:
 		n := min(have-need, burst)
 		log.V(2).Info("Too many replicas", "object", klog.KObj(set), "need", need, "deleting", n)
 		return kit.Done, r.control.DeleteMany(ctx, set, r.firstToGo(set, active, n, time.Now()))
 	}
 	return kit.Done, nil
-}
-
-// going reports whether a namespace is being deleted. Nothing can be created in it any more: asking all the same, once
-// for each pod that goes, would only slow its deletion down.
-func (r *reconciler[T, P]) going(namespace string) bool {
-	ns, ok := r.namespaces.Get(kit.Key{Name: namespace})
-	return ok && ns.DeletionTimestamp != nil
 }
 
 // create creates pods from the template.
