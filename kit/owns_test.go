@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/kit"
 	"orrery/kit/kittest"
@@ -43,6 +45,28 @@ func TestOwnersAreFoundBeforeAndAfterAChange(t *testing.T) {
 		}
 		if got := nodes.keys(); !slices.Equal(got, []kit.Key{{Name: "n"}}) {
 			t.Errorf("nodes %v: an owner without a namespace has none", got)
+		}
+	})
+}
+
+// A ReplicaSet or a revision may be older than the group that its owner is in now.
+func TestOwnersAreFoundByReferencesOfFormerGroups(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}
+		api := kittest.New(t, set)
+		var seen calls[kit.Key]
+		loop(t, api, func(_ context.Context, key kit.Key) (kit.Result, error) {
+			seen.add(key)
+			return kit.Done, nil
+		}, kit.Owns[corev1.Pod, appsv1.ReplicaSet](), kit.For[appsv1.ReplicaSet]())
+		api.Settle()
+		for name, uid := range map[string]types.UID{"mine": set.UID, "of-another": "other"} {
+			ref := *metav1.NewControllerRef(&metav1.ObjectMeta{Name: set.Name, UID: uid}, schema.GroupVersionKind{Group: "extensions", Version: "v1beta1", Kind: "ReplicaSet"})
+			api.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{ref}}})
+			api.Settle()
+		}
+		if got, want := seen.keys(), slices.Repeat([]kit.Key{{Namespace: "default", Name: "old"}}, 2); !slices.Equal(got, want) {
+			t.Errorf("%v, want the set itself and then its pod", got)
 		}
 	})
 }

@@ -154,7 +154,8 @@ func findOwner(cc ControllerContext, gvk schema.GroupVersionKind) (ownerKind, er
 }
 
 // ownerKey returns the key of an object's controlling owner if that is of the kind wanted, in any version, and is there
-// as far as that is known.
+// as far as that is known. References outlive API groups: where the owners are known, the UID tells that one of another
+// group means the owner of this one.
 func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 	if obj == nil {
 		return Key{}, false
@@ -163,18 +164,17 @@ func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 	if ref == nil || ref.Kind != owner.Kind {
 		return Key{}, false
 	}
-	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil || gv.Group != owner.Group {
-		return Key{}, false
-	}
 	key := Key{Name: ref.Name}
 	if owner.namespaced {
 		key.Namespace = obj.GetNamespace()
 	}
-	if owner.cached != nil {
-		_, there := owner.cached.Get(key)
-		return key, there
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	present := err == nil && gv.Group == owner.Group
+	if owner.cached == nil {
+		return key, present
 	}
-	return key, true
+	o, there := owner.cached.Get(key)
+	return key, there && (present || o.GetUID() == ref.UID)
 }
 
 // Watches yields, for each changed object of a kind, the keys that the function finds for it, before and after the
