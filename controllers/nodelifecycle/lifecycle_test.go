@@ -408,6 +408,33 @@ func TestFullDisruptionIsEnteredAndLeft(t *testing.T) {
 	})
 }
 
+// TestANodeOfANewZoneEndsADisruption: the pods of the lost zone have somewhere to go again.
+func TestANodeOfANewZoneEndsADisruption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		c.Run(t, Descriptor())
+		c.live(time.Minute, nobody)
+		old := func(n string) bool { return n != "fresh" }
+		c.live(3*time.Minute, old)
+		if c.tainted() != 0 {
+			t.Fatalf("%d nodes tainted although no node anywhere is ready", c.tainted())
+		}
+		c.Create(t, node("fresh", "zone9", corev1.ConditionTrue))
+		m := metav1.NowMicro()
+		c.Create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "fresh"}, Spec: coordinationv1.LeaseSpec{RenewTime: &m}})
+		c.nodes = append(c.nodes, "fresh")
+		c.live(2*time.Minute, old)
+		if c.tainted() != 3 {
+			t.Errorf("%d nodes tainted, want the 3 of the lost zone", c.tainted())
+		}
+		// Lost again, with all others.
+		c.live(2*time.Minute, func(string) bool { return true })
+		if c.tainted() != 0 {
+			t.Errorf("%d nodes tainted although no node anywhere is ready any more", c.tainted())
+		}
+	})
+}
+
 func TestAnEndOfDisruptionCountsSilenceAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 3)

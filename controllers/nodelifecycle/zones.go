@@ -36,6 +36,7 @@ type zones struct {
 
 	mu         sync.Mutex // guards the fields below; nothing is called while holding it
 	byName     map[string]*zone
+	disrupted  bool // nothing is evicted anywhere
 	transition transition
 }
 
@@ -178,13 +179,15 @@ func (z *zones) apply(counts map[string]*count, inhabited map[string]bool, m met
 	if len(counts) == 0 {
 		return nil
 	}
+	// A zone that is new has no state that would tell: its nodes end a disruption as those of any other.
+	left := !allAre && (allWere || z.disrupted)
 	switch {
 	case allAre && allWere:
 		return nil
 	case allAre:
-		z.transition = enteredDisruption
-	case allWere:
-		z.transition = leftDisruption
+		z.disrupted, z.transition = true, enteredDisruption
+	case left:
+		z.disrupted, z.transition = false, leftDisruption
 	}
 	var changes []change
 	for name, c := range counts {
@@ -197,7 +200,7 @@ func (z *zones) apply(counts map[string]*count, inhabited map[string]bool, m met
 		if allAre {
 			limit = 0
 		}
-		if state == known.state && !allAre && !allWere {
+		if state == known.state && !allAre && !left {
 			continue
 		}
 		known.state = state
