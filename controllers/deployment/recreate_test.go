@@ -216,3 +216,26 @@ func TestRollbackWithoutHistory(t *testing.T) {
 		}
 	})
 }
+
+// A ReplicaSet of a cluster that is some years old names its Deployment in a group that there is no more.
+func TestASetThatNamesItsDeploymentInItsFormerGroupIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDeployment("web", 2, recreated)
+		d.UID = "web"
+		ref := *metav1.NewControllerRef(d, ownerKind)
+		ref.APIVersion = "extensions/v1beta1"
+		old := &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-old", Labels: d.Spec.Template.Labels, OwnerReferences: []metav1.OwnerReference{ref}},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: new(int32(2)), Selector: d.Spec.Selector, Template: d.Spec.Template},
+		}
+		api := start(t, d, old)
+		change(t, api, "web", image("img:2"))
+		api.Settle()
+		if got := sizes(t, api); got != "img:1=0 img:2=2" {
+			t.Errorf("sets %s", got)
+		}
+		if api.Get(t, d); d.Status.UpdatedReplicas != 2 || d.Status.AvailableReplicas != 2 {
+			t.Errorf("status %+v", d.Status)
+		}
+	})
+}
