@@ -52,6 +52,7 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 	}
 	if !selects(svc) {
 		r.roster.Forget(key)
+		r.waiting.set(key, nil)
 		return nil
 	}
 	pods := r.roster.Select(selection(svc))
@@ -100,13 +101,18 @@ func (r *reconciler) layOut(ctx context.Context, svc *corev1.Service, pods []*co
 // of their names, so that each try tells the same.
 func (r *reconciler) leftOut(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod) error {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	var nodes []string
 	var errs []error
 	for _, pod := range pods {
-		r.waiting.add(pod.Spec.NodeName, kit.KeyOf(svc))
+		if pod.Spec.NodeName != "" { // else it names no node that could come
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
 		errs = append(errs, fmt.Errorf("skipping Pod %s for Service %s: Node %s Not Found", pod.Name, klog.KObj(svc), pod.Spec.NodeName))
 		klog.FromContext(ctx).V(2).Info("Left a pod out of the slices: its node does not exist",
 			"pod", klog.KObj(pod), "service", klog.KObj(svc), "node", klog.KRef("", pod.Spec.NodeName))
 	}
+	slices.Sort(nodes)
+	r.waiting.set(kit.KeyOf(svc), slices.Compact(nodes))
 	return errors.Join(errs...)
 }
 
@@ -144,6 +150,7 @@ func single(err error) []error {
 // forget drops what is remembered of a Service that is gone. Its slices are the garbage collector's.
 func (r *reconciler) forget(key kit.Key) {
 	r.roster.Forget(key)
+	r.waiting.set(key, nil)
 	r.triggers.forget(key)
 	r.zones.forget(key)
 	r.metrics.forget(key)

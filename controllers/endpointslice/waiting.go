@@ -1,6 +1,8 @@
 package endpointslice
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"orrery/kit"
@@ -9,32 +11,43 @@ import (
 // waiting holds the Services that left out a pod because its node does not exist, by node. They are tried again with
 // back-off anyhow; this makes the pod appear as soon as its node does.
 type waiting struct {
-	mu     sync.Mutex // guards byNode
-	byNode map[string]map[kit.Key]struct{}
+	mu        sync.Mutex // guards the fields below
+	byNode    map[string]map[kit.Key]struct{}
+	byService map[kit.Key][]string // the nodes of byNode that a Service is filed under
 }
 
-func newWaiting() *waiting { return &waiting{byNode: map[string]map[kit.Key]struct{}{}} }
+func newWaiting() *waiting {
+	return &waiting{byNode: map[string]map[kit.Key]struct{}{}, byService: map[kit.Key][]string{}}
+}
 
-func (w *waiting) add(node string, svc kit.Key) {
-	if node == "" {
-		return // not a node that will come
-	}
+// set files a Service under the nodes that it waits for now, and under no other.
+func (w *waiting) set(svc kit.Key, nodes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byNode[node] == nil {
-		w.byNode[node] = map[kit.Key]struct{}{}
+	for _, node := range w.byService[svc] {
+		delete(w.byNode[node], svc)
+		if len(w.byNode[node]) == 0 {
+			delete(w.byNode, node)
+		}
 	}
-	w.byNode[node][svc] = struct{}{}
+	if len(nodes) == 0 {
+		delete(w.byService, svc)
+		return
+	}
+	w.byService[svc] = nodes
+	for _, node := range nodes {
+		if w.byNode[node] == nil {
+			w.byNode[node] = map[kit.Key]struct{}{}
+		}
+		w.byNode[node][svc] = struct{}{}
+	}
 }
 
-// take returns the Services that wait for a node and forgets them.
+// take returns the Services that wait for a node, which is there now.
 func (w *waiting) take(node string) []kit.Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var keys []kit.Key
-	for k := range w.byNode[node] {
-		keys = append(keys, k)
-	}
+	keys := slices.Collect(maps.Keys(w.byNode[node]))
 	delete(w.byNode, node)
 	return keys
 }
