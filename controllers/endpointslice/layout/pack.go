@@ -247,11 +247,7 @@ func (p *packer) placeholder() {
 }
 
 func (p *packer) isPlaceholder(s *discoveryv1.EndpointSlice) bool {
-	if len(s.Endpoints) > 0 || len(s.Ports) > 0 || !ownedBy(s, p.Service) || !mirrors(s, p.Service) {
-		return false
-	}
-	_, headless := s.Labels[corev1.IsHeadlessService]
-	return headless != hasClusterIP(p.Service)
+	return len(s.Endpoints) == 0 && len(s.Ports) == 0 && ownedBy(s, p.Service) && mirrors(s, p.Service)
 }
 
 // bestFit returns the slice that n more endpoints fill best, or -1 if none has room for all of them.

@@ -315,6 +315,23 @@ func TestPlaceholderOfAHeadlessServiceIsMarked(t *testing.T) {
 	}
 }
 
+// A Service that was headless and is not any more, as by way of an external name, has to lose the mark: kube-proxy leaves
+// marked slices out. Those of one that has become headless need it.
+func TestTheHeadlessMarkFollowsTheService(t *testing.T) {
+	w := newWorld(t, 100, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
+	pods := w.fill(2)
+	for _, address := range []string{"10.0.0.7", corev1.ClusterIPNone} {
+		w.svc.Spec.ClusterIP = address
+		p := w.step(pods)
+		if _, marked := w.slices[0].Labels[corev1.IsHeadlessService]; len(p.Update) != 1 || p.Changes() != 1 || marked != (address == corev1.ClusterIPNone) {
+			t.Errorf("%s: %d changes, labels %v", address, p.Changes(), w.slices[0].Labels)
+		}
+		if p := w.step(pods); p.Changes() != 0 {
+			t.Errorf("%s: %d more changes", address, p.Changes())
+		}
+	}
+}
+
 // A slice that is taken over is written over the version that was seen, and no later one.
 func TestReuseKeepsIdentity(t *testing.T) {
 	w := newWorld(t, 100)

@@ -49,9 +49,12 @@ func labelsOf(svc *corev1.Service) map[string]string {
 	return out
 }
 
-// mirrors reports whether a slice has the labels of the Service. Reserved labels do not count: the slice was found by
-// two of them, and a Service does not change from headless to not.
+// mirrors reports whether a slice has the labels of the Service, and the mark of a headless one if it is headless. The
+// other reserved labels do not count: the slice was found by them.
 func mirrors(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
+	if _, headless := s.Labels[corev1.IsHeadlessService]; headless == hasClusterIP(svc) {
+		return false
+	}
 	want := 0
 	for k, v := range svc.Labels {
 		if reserved(k) {
