@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,10 @@ type Fence struct {
 }
 
 // NewFence returns a fence for a lease of that duration. With 0, for a process that takes part in no election, it is open
-// until it is closed.
-func NewFence(lease time.Duration) *Fence { return &Fence{duration: lease} }
+// until it is closed. Of a duration in fractions of a second the lease names the whole seconds, after which others take it.
+func NewFence(lease time.Duration) *Fence {
+	return &Fence{duration: cmp.Or(lease.Truncate(time.Second), lease)}
+}
 
 // Open reports whether writing is allowed now. Both clocks have to agree: the monotonic one stands still while a machine
 // is suspended, and the wall clock may be set back.

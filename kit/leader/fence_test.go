@@ -178,3 +178,29 @@ func (c *closing) Close() error {
 	c.closed = true
 	return nil
 }
+
+// Another process goes by what the lease says, and that is in whole seconds.
+func TestTheFenceGoesByTheDurationThatTheLeaseNames(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{2900 * time.Millisecond: 2 * time.Second, 15 * time.Second: 15 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			f := NewFence(lease)
+			if err := (fencedLock{&noLock{}, f}).Create(t.Context(), holding); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(want - time.Millisecond)
+			if !f.Open(time.Now()) {
+				t.Errorf("a lease of %v: shut before %v", lease, want)
+			}
+			time.Sleep(time.Millisecond)
+			if f.Open(time.Now()) {
+				t.Errorf("a lease of %v: open after %v", lease, want)
+			}
+		})
+	}
+	if f := NewFence(0); !f.Open(time.Now()) {
+		t.Error("shut without an election")
+	}
+	if f := NewFence(time.Millisecond); f.Open(time.Now()) {
+		t.Error("open without a lease")
+	}
+}
