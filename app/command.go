@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics"
+	metricsfeatures "k8s.io/component-base/metrics/features"
 	"k8s.io/component-base/version"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
@@ -88,7 +90,7 @@ func prepare(s *options.CMServer) error {
 	if err := logsapi.ValidateAndApply(s.Logs, s.Gates.FeatureGate()); err != nil {
 		return fmt.Errorf("logging flags: %w", err)
 	}
-	applyMetrics(s.Metrics)
+	applyMetrics(s.Metrics, s.Gates.FeatureGate())
 	s.Gates.FeatureGate().AddMetrics()
 	klog.InfoS("Starting", "version", version.Get().String(), "flags", s.EffectiveFlags())
 	for _, warning := range s.Warnings() {
@@ -97,9 +99,11 @@ func prepare(s *options.CMServer) error {
 	return nil
 }
 
-// applyMetrics applies the metrics flags. With neither an allow list nor a file of one there is nothing to allow, which
-// the library would report as an error.
-func applyMetrics(o *metrics.Options) {
+// applyMetrics applies the metrics flags and the gates of metrics, before there is any histogram: one that is registered
+// keeps the form that it has. With neither an allow list nor a file of one there is nothing to allow, which the library
+// would report as an error.
+func applyMetrics(o *metrics.Options, gates featuregate.FeatureGate) {
+	metricsfeatures.ApplyFeatureGates(gates)
 	if o.AllowListMapping != nil || o.AllowListMappingManifest != "" {
 		o.Apply()
 		return
