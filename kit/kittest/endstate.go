@@ -1,0 +1,88 @@
+package kittest
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// anyTime is a point in time as the API writes it.
+var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// state returns all objects, each as text, without what differs between two runs that do the same: versions, uids, times,
+// generated names, the order of lists, and how often a spec was changed.
+func (a *API) state(ignore []string) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []*unstructured.Unstructured
+	for _, t := range a.store.tables {
+		for _, o := range t.objects {
+			all = append(all, o.DeepCopy())
+		}
+	}
+	var names []string
+	for _, o := range all {
+		name := o.GetName()
+		if prefix := o.GetGenerateName(); prefix != "" {
+			name = prefix + "*"
+			names = append(names, o.GetName(), name)
+		}
+		names = append(names, string(o.GetUID()), o.GetKind()+" "+name)
+	}
+	known := strings.NewReplacer(names...)
+	var out []string
+	for _, o := range all {
+		text, err := json.Marshal(sorted(bare(o, ignore)))
+		if err != nil {
+			a.t.Fatalf("kittest: %v", err)
+		}
+		out = append(out, o.GetKind()+" "+anyTime.ReplaceAllString(known.Replace(string(text)), "(time)"))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bare strips an object, which it takes over.
+func bare(o *unstructured.Unstructured, ignore []string) map[string]any {
+	if seen, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok {
+		_ = unstructured.SetNestedField(o.Object, fmt.Sprintf("%d behind", o.GetGeneration()-seen), "status", "observedGeneration")
+	}
+	for _, path := range []string{"metadata.resourceVersion", "metadata.generation", "metadata.managedFields"} {
+		unstructured.RemoveNestedField(o.Object, splitPath(path)...)
+	}
+	for _, i := range ignore {
+		if kind, path, _ := strings.Cut(i, " "); kind == o.GetKind() {
+			unstructured.RemoveNestedField(o.Object, splitPath(path)...)
+		}
+	}
+	return o.Object
+}
+
+// sorted puts the lists in a value in the order of their text.
+func sorted(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = sorted(v[k])
+		}
+	case []any:
+		text := make(map[int]string, len(v))
+		order := make([]int, len(v))
+		for i := range v {
+			v[i] = sorted(v[i])
+			data, _ := json.Marshal(v[i])
+			text[i], order[i] = string(data), i
+		}
+		slices.SortFunc(order, func(a, b int) int { return strings.Compare(text[a], text[b]) })
+		out := make([]any, len(v))
+		for i, at := range order {
+			out[i] = v[at]
+		}
+		return out
+	}
+	return v
+}
