@@ -3,6 +3,7 @@ package deployment
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -57,7 +58,7 @@ func progressed(d *appsv1.Deployment, s appsv1.DeploymentStatus, desired int32, 
 		return without(s.Conditions, appsv1.DeploymentProgressing), 0
 	}
 	was := findCondition(s.Conditions, appsv1.DeploymentProgressing)
-	if was != nil && was.Reason == reasonAvailable && s.Replicas == s.UpdatedReplicas {
+	if was != nil && was.Reason == reasonAvailable && s.Replicas == s.UpdatedReplicas && !ofAnother(was, current) {
 		return s.Conditions, 0 // the last rollout has ended, and nothing else has begun
 	}
 	subject := fmt.Sprintf("Deployment %q", d.Name)
@@ -69,14 +70,30 @@ func progressed(d *appsv1.Deployment, s appsv1.DeploymentStatus, desired int32, 
 	}
 	list := s.Conditions
 	switch {
+	case isComplete(s, d.Generation, desired) && ofAnother(was, current) && isProgress(d.Status, s):
+		return withNewer(list, say(corev1.ConditionTrue, reasonAvailable, succeeded)), 0
 	case isComplete(s, d.Generation, desired):
-		return withCondition(list, say(corev1.ConditionTrue, reasonAvailable, " has successfully progressed.")), 0
+		return withCondition(list, say(corev1.ConditionTrue, reasonAvailable, succeeded)), 0
 	case isProgress(d.Status, s):
 		list = withNewer(list, say(corev1.ConditionTrue, reasonUpdated, " is progressing."))
 	case isTimedOut(was, limit, now):
 		return withCondition(list, say(corev1.ConditionFalse, reasonTimedOut, " has timed out progressing.")), 0
 	}
 	return list, untilDeadline(findCondition(list, appsv1.DeploymentProgressing), limit, now)
+}
+
+// succeeded is what the Progressing condition says of the ReplicaSet of a rollout that has ended well.
+const succeeded = " has successfully progressed."
+
+// ofAnother reports whether a condition tells of the end of a rollout to another ReplicaSet than the current one. The
+// beginning of the next rollout is not on record where the process ended before its status was written, or where there is
+// no beginning to be seen, as on the way back to a ReplicaSet that exists: it is not to count as ended.
+func ofAnother(c *appsv1.DeploymentCondition, current *appsv1.ReplicaSet) bool {
+	if c == nil || current == nil || c.Reason != reasonAvailable {
+		return false
+	}
+	name, ok := strings.CutSuffix(c.Message, succeeded)
+	return ok && strings.HasPrefix(name, `ReplicaSet "`) && name != fmt.Sprintf("ReplicaSet %q", current.Name)
 }
 
 // isProgress reports whether the rollout has moved between two statuses: pods of the current template were made, old

@@ -93,6 +93,30 @@ func TestMessagesNameTheReplicaSet(t *testing.T) {
 	}
 }
 
+// TestTheEndOfAFormerRolloutEndsNoOther: where the beginning of a rollout is not on record, as the process ended before it
+// wrote the status, the rollout is watched all the same. What is at rest is not written for the sake of a name.
+func TestTheEndOfAFormerRolloutEndsNoOther(t *testing.T) {
+	before := progressingSince(time.Hour, corev1.ConditionTrue, reasonAvailable)
+	before[0].Message = `ReplicaSet "o" has successfully progressed.`
+	made := appsv1.DeploymentStatus{ObservedGeneration: 9, Replicas: 4, UpdatedReplicas: 4, Conditions: before}
+	full := made
+	full.AvailableReplicas, full.ReadyReplicas = 4, 4
+	for _, c := range []struct {
+		name, current, want string
+		was, is             appsv1.DeploymentStatus
+	}{
+		{"begun by another process", "n", `ReplicaSetUpdated: ReplicaSet "n" is progressing.`, appsv1.DeploymentStatus{}, made},
+		{"begun and ended by others", "n", `NewReplicaSetAvailable: ReplicaSet "n" has successfully progressed.`, appsv1.DeploymentStatus{}, full},
+		{"at rest", "n", "NewReplicaSetAvailable: " + before[0].Message, full, full},
+		{"pods that come and go", "o", "NewReplicaSetAvailable: " + before[0].Message, made, full},
+	} {
+		list, _ := progressed(stuck(10, c.was), c.is, 4, set(c.current, 4, 0), noon)
+		if p := findCondition(list, appsv1.DeploymentProgressing); p.Reason+": "+p.Message != c.want {
+			t.Errorf("%s: %s: %s, want %s", c.name, p.Reason, p.Message, c.want)
+		}
+	}
+}
+
 func TestPauses(t *testing.T) {
 	for _, c := range []struct {
 		name   string

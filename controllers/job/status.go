@@ -29,8 +29,11 @@ func statusOf(v *view, e ending, c change, clearsStartTime bool) (s batchv1.JobS
 	if s.StartTime == nil && !suspended(v.job) {
 		s.StartTime = &metav1.Time{Time: v.now}
 	}
-	if !e.decided() && v.job.DeletionTimestamp == nil {
+	if v.job.DeletionTimestamp == nil && !(e.decided() && suspended(v.job)) {
 		turned = turn(&s, suspended(v.job), clearsStartTime, v.now)
+	}
+	if began := v.job.Status.StartTime; e.decided() && began != nil {
+		s.StartTime = began // resumed, and over before that was on record, as where the process before ended in between
 	}
 	if e.decided() && s.StartTime == nil && deref(v.job.Spec.Completions) != 0 {
 		s.StartTime = &metav1.Time{Time: v.now} // the server takes no finished Job without

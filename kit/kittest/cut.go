@@ -22,6 +22,8 @@ type Play struct {
 	Run []any
 	// Given prepares the API. The controllers come to rest on it undisturbed.
 	Given func(t *testing.T, a *API)
+	// Before changes something, of which the controllers come to rest undisturbed, too.
+	Before func(t *testing.T, a *API)
 	// Change sets off the work. Without it, the work is what Given leaves to do.
 	Change func(t *testing.T, a *API)
 	// World does what others would do in the present state, as kubelets do. It is called each time that something has
@@ -44,6 +46,8 @@ type cut struct {
 	takes time.Duration
 	// ends is how the process ends with it.
 	ends ending
+	// away is that others go on until all rests before the next process starts.
+	away bool
 	// only picks the writes that can meet with it; nil is all.
 	only func(*Request) bool
 }
@@ -60,11 +64,12 @@ var errGone = errors.New("the process is gone")
 
 // cuts are what may happen at a write. A stop leaves five seconds for the calls that are under way.
 func cuts() []cut {
-	changes := func(r *Request) bool { return r.Verb != "create" }
+	changes := func(r *Request) bool { return r.Verb == "update" || r.Verb == "patch" }
 	slowly := Refuse(http.StatusTooManyRequests, "slowly")
 	return []cut{
 		{name: "killed before", reaction: &Reaction{Err: errGone}, ends: isKilled},
 		{name: "killed after", reaction: &Reaction{Drop: true}, ends: isKilled},
+		{name: "killed after, and away", reaction: &Reaction{Drop: true}, ends: isKilled, away: true},
 		{name: "stopped", takes: time.Second, ends: isStopped},
 		{name: "stopped, and answered too late", reaction: &Reaction{Drop: true}, takes: 6 * time.Second, ends: isStopped},
 		{name: "answer lost", reaction: &Reaction{Drop: true}},
@@ -158,6 +163,10 @@ func (p Play) once(t *testing.T, name string, want *played, prepare func(*player
 func (r *player) play(prepare func(*player)) played {
 	if r.Change != nil {
 		r.start()
+		r.settle()
+	}
+	if r.Before != nil {
+		r.Before(r.t, r.api)
 		r.settle()
 	}
 	r.api.TakeWrites()
@@ -266,18 +275,21 @@ func (r *player) settle() {
 // step lets some time pass.
 func (r *player) step(d time.Duration) {
 	r.t.Helper()
-	const limit = 2000
+	const limit = 300
 	if r.steps++; r.steps > limit {
 		r.t.Fatalf("no rest after %d steps; the last writes: %q", limit, lastOf(r.api.Writes(), 20))
 	}
 	r.api.Pass(d)
 	r.quiet += d
 	r.mu.Lock()
-	ended := r.ended
+	ended, away := r.ended, r.cut.away
 	r.ended = false
 	r.mu.Unlock()
 	if ended {
 		r.stop()
+		if away {
+			r.settle()
+		}
 		r.mu.Lock()
 		r.dead = false
 		r.mu.Unlock()

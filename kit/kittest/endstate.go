@@ -1,6 +1,7 @@
 package kittest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -36,11 +37,7 @@ func (a *API) state(ignore []string) []string {
 	known := strings.NewReplacer(names...)
 	var out []string
 	for _, o := range all {
-		text, err := json.Marshal(sorted(bare(o, ignore)))
-		if err != nil {
-			a.t.Fatalf("kittest: %v", err)
-		}
-		out = append(out, o.GetKind()+" "+anyTime.ReplaceAllString(known.Replace(string(text)), "(time)"))
+		out = append(out, o.GetKind()+" "+textIn(bare(o, ignore), known))
 	}
 	slices.Sort(out)
 	return out
@@ -62,6 +59,15 @@ func bare(o *unstructured.Unstructured, ignore []string) map[string]any {
 	return o.Object
 }
 
+// textIn returns an object as JSON with the names that are known, and lists in the order of their text.
+func textIn(o map[string]any, known *strings.Replacer) string {
+	data, _ := json.Marshal(o)
+	var plain any
+	_ = json.Unmarshal([]byte(anyTime.ReplaceAllString(known.Replace(string(data)), "(time)")), &plain)
+	data, _ = json.Marshal(sorted(plain))
+	return string(data)
+}
+
 // sorted puts the lists in a value in the order of their text.
 func sorted(v any) any {
 	switch v := v.(type) {
@@ -70,19 +76,14 @@ func sorted(v any) any {
 			v[k] = sorted(v[k])
 		}
 	case []any:
-		text := make(map[int]string, len(v))
-		order := make([]int, len(v))
 		for i := range v {
 			v[i] = sorted(v[i])
-			data, _ := json.Marshal(v[i])
-			text[i], order[i] = string(data), i
 		}
-		slices.SortFunc(order, func(a, b int) int { return strings.Compare(text[a], text[b]) })
-		out := make([]any, len(v))
-		for i, at := range order {
-			out[i] = v[at]
-		}
-		return out
+		slices.SortFunc(v, func(a, b any) int {
+			x, _ := json.Marshal(a)
+			y, _ := json.Marshal(b)
+			return bytes.Compare(x, y)
+		})
 	}
 	return v
 }

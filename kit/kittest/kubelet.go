@@ -1,6 +1,7 @@
 package kittest
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func Kubelet(ends func(*corev1.Pod) corev1.PodPhase) func(t *testing.T, a *API) 
 				a.end(t, pod, corev1.PodFailed)
 			case pod.DeletionTimestamp != nil || over:
 			case pod.Status.Phase != corev1.PodRunning:
-				pod.Spec.NodeName = "node"
+				pod.Spec.NodeName = nodeFor(pod)
 				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(now()), Conditions: []corev1.PodCondition{
 					{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now()},
 				}}
@@ -35,6 +36,19 @@ func Kubelet(ends func(*corev1.Pod) corev1.PodPhase) func(t *testing.T, a *API) 
 			}
 		}
 	}
+}
+
+// nodeFor returns where a pod is to run: the node that it is pinned to, or any.
+func nodeFor(pod *corev1.Pod) string {
+	node := cmp.Or(pod.Spec.NodeName, "node")
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			for _, f := range term.MatchFields {
+				node = f.Values[0]
+			}
+		}
+	}
+	return node
 }
 
 // end has the containers of a pod end. One that is being deleted is gone once its finalizers are.

@@ -1,0 +1,58 @@
+package deployment
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"orrery/kit/kittest"
+)
+
+// obey has every ReplicaSet be as large as it is to be.
+func obey(t *testing.T, api *kittest.API) {
+	t.Helper()
+	for _, rs := range kittest.List[appsv1.ReplicaSet](t, api, "") {
+		n := *rs.Spec.Replicas
+		want := appsv1.ReplicaSetStatus{Replicas: n, ReadyReplicas: n, AvailableReplicas: n, FullyLabeledReplicas: n, ObservedGeneration: rs.Generation}
+		if rs.Status.Replicas != n || rs.Status.ObservedGeneration != rs.Generation {
+			rs.Status = want
+			api.Update(t, rs)
+		}
+	}
+}
+
+// within says where a Deployment of 3 has more than 4 pods or fewer than 3.
+func within(t *testing.T, api *kittest.API) string {
+	t.Helper()
+	var wanted, available int32
+	all := kittest.List[appsv1.ReplicaSet](t, api, "")
+	for _, rs := range all {
+		wanted += *rs.Spec.Replicas
+		available += min(rs.Status.AvailableReplicas, *rs.Spec.Replicas)
+	}
+	if wanted > 4 || len(all) > 1 && available < 3 {
+		return "out of bounds: " + sizes(t, api)
+	}
+	return ""
+}
+
+// TestCutAnywhere: whatever happens to the process at whichever write, a rollout ends as if nothing had.
+func TestCutAnywhere(t *testing.T) {
+	web := func(opts ...deploymentOption) func(*testing.T, *kittest.API) {
+		return func(t *testing.T, api *kittest.API) { api.Create(t, newDeployment("web", 3, opts...)) }
+	}
+	to := func(opts ...deploymentOption) func(*testing.T, *kittest.API) {
+		return func(t *testing.T, api *kittest.API) { change(t, api, "web", opts...) }
+	}
+	history := func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
+	for name, p := range map[string]kittest.Play{
+		"first rollout":    {Given: web()},
+		"rolling":          {Given: web(history), Change: to(image("img:2")), Always: within},
+		"recreating":       {Given: web(recreated), Change: to(image("img:2"))},
+		"scaling":          {Given: web(), Change: to(replicas(5))},
+		"back to a former": {Given: web(), Before: to(image("img:2")), Change: to(image("img:1"), replicas(2))},
+	} {
+		p.Run, p.World = []any{Descriptor()}, obey
+		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+	}
+}
