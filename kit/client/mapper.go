@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -16,8 +17,13 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// askAgain is how long the server is not asked again whether it serves a kind that it did not serve.
-const askAgain = time.Second
+const (
+	// askAgain is how long the server is not asked again whether it serves a kind that it did not serve.
+	askAgain = time.Second
+	// askedKinds is of how many kinds it is remembered that they were asked for, unless more are within that time. Who may
+	// write objects may have them refer to any kind.
+	askedKinds = 1000
+)
 
 // Mapper maps kinds to resources, also those of CustomResourceDefinitions that are installed while it is in use: of a kind
 // that it does not know it asks the server, at most once a second, and learns everything anew where that has it now.
@@ -84,10 +90,18 @@ func (m *Mapper) outdated(gk schema.GroupKind, versions []string, err error) boo
 	now := time.Now()
 	again := now.Sub(m.asked[gk]) >= askAgain
 	if again {
-		m.asked[gk] = now
+		m.note(gk, now)
 	}
 	m.mu.Unlock()
 	return again && m.serves(gk, versions)
+}
+
+// note remembers when a kind was asked for. m.mu is held.
+func (m *Mapper) note(gk schema.GroupKind, now time.Time) {
+	if len(m.asked) >= askedKinds {
+		maps.DeleteFunc(m.asked, func(_ schema.GroupKind, at time.Time) bool { return now.Sub(at) >= askAgain })
+	}
+	m.asked[gk] = now
 }
 
 // IsNotServed reports whether an error says that discovery does not have a kind, or did not have its whole group.
