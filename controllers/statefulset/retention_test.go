@@ -2,6 +2,7 @@ package statefulset
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"orrery/kit/kittest"
 )
 
 const (
@@ -227,6 +230,30 @@ func TestAForeignClaimIsLeftAndTold(t *testing.T) {
 		}
 		if got := c.owners("data-web-0"); got != "Other/else" || c.pods() != "web-0" {
 			t.Errorf("owners %s, pods %s", got, c.pods())
+		}
+	})
+}
+
+// The server refuses an object with two controllers: the pod would never come.
+func TestAClaimThatItsTemplateGivesToSomethingElseIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := newSet("web", 1, storing("data"), retention(drop, keep))
+		set.Spec.VolumeClaimTemplates[0].OwnerReferences = refs("other")
+		c := newCluster(t, set)
+		c.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && r.Resource.Resource == "persistentvolumeclaims" && len(r.Object.GetOwnerReferences()) > 1 {
+				return kittest.Refuse(http.StatusUnprocessableEntity, "Only one reference can have Controller set to true")
+			}
+			return nil
+		})
+		c.Run(t, c.kubelets.init)
+		c.Run(t, Descriptor())
+		c.Pass(time.Minute)
+		if c.pods() != "web-0" {
+			t.Fatalf("pods %q", c.pods())
+		}
+		if got := c.owners("data-web-0"); got != "Other/else" {
+			t.Errorf("owners %s", got)
 		}
 	})
 }

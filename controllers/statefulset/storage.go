@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // claimTemplates returns the templates of a set's claims. The server does not refuse several of one name, of which the last
@@ -61,7 +60,8 @@ func stored(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
 }
 
 // newClaim returns the claim of an ordinal for one of the set's templates. Its labels are its own: several claims are
-// encoded at once. Where claims are to go with their set they belong to it from the start.
+// encoded at once. Where claims are to go with their set they belong to it from the start, unless the template gives them to
+// something else, as those of operators do.
 func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, ordinal int) *corev1.PersistentVolumeClaim {
 	claim := template.DeepCopy()
 	claim.Namespace, claim.Name = set.Namespace, claimName(template.Name, set.Name, ordinal)
@@ -69,8 +69,9 @@ func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, o
 		claim.Labels = map[string]string{}
 	}
 	maps.Copy(claim.Labels, set.Spec.Selector.MatchLabels)
-	if policyOf(set).whenDeleted {
-		claim.OwnerReferences = append(claim.OwnerReferences, *metav1.NewControllerRef(set, setKind))
+	owner, pod := holder{setKind, set.Name, set.UID}, holder{kind: podKind, name: podName(set.Name, ordinal)}
+	if r := rule(owner, pod, policyOf(set), false, claim.OwnerReferences); r.change {
+		claim.OwnerReferences = r.owners
 	}
 	return claim
 }
