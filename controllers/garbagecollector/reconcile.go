@@ -13,6 +13,10 @@ import (
 	"orrery/kit"
 )
 
+// lookAgain is when an object is looked at again whose deletion has been finished. It has gone by then, or a watch has shown
+// that it goes no further, unless it broke just then and the same deletion has been asked for once more.
+const lookAgain = time.Minute
+
 type reconciler struct {
 	graph    *graph.Graph
 	known    *knowledge
@@ -35,7 +39,12 @@ func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, 
 	case n.Virtual:
 		return r.verify(ctx, n.Ref)
 	case n.Foreground:
-		err = r.finish(ctx, n)
+		if err = r.finish(ctx, n); err == nil && n.Blockers == 0 {
+			return kit.After(lookAgain), nil
+		}
+	case n.Orphaning:
+		r.orphan(n.Ref)
+		return kit.Done, nil
 	case n.Deleting:
 		return kit.Done, nil // it goes by itself; what depends on it is looked at when it has gone
 	default:
@@ -50,7 +59,11 @@ func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Re
 	if !ok {
 		return kit.Done, nil
 	}
-	return r.settle(ctx, n.Ref, r.release(ctx, n.Ref))
+	err := r.release(ctx, n.Ref)
+	if err == nil {
+		r.check(n.Ref, lookAgain)
+	}
+	return r.settle(ctx, n.Ref, err)
 }
 
 // verify reads an owner that no watch has shown. It stays under observation until a watch shows it or it is gone: it may
