@@ -371,13 +371,13 @@ func (c *controller[K]) file(key K, out Outcome, res Result, err error) (again t
 		c.queue.Forget(key)
 		c.log.Error(err, "Reconcile failed for good; the next change is the next try", "key", key)
 	case OutcomeConflict:
-		again = c.retry(key, backoffBase)
+		again = c.retry(key, backoffBase, res)
 		c.log.V(2).Info("Someone else wrote first; trying again", "key", key, "conflict", err)
 	case OutcomePanicked:
-		again = c.retry(key, backoffBase)
+		again = c.retry(key, backoffBase, res)
 		c.cc.panicked(c.name, err, "reconcile", keyText(key))
 	case OutcomeFailed:
-		again = c.retry(key, firstRetry(err))
+		again = c.retry(key, firstRetry(err), res)
 		c.log.Error(err, "Reconcile failed; trying again", "key", key, "failures", c.queue.NumRequeues(key))
 	}
 	return again

@@ -104,6 +104,11 @@ func TestOutcomesDecideWhenAKeyComesBack(t *testing.T) {
 		{"patient error", func(int) (kit.Result, error) {
 			return kit.Done, fmt.Errorf("create: %w", kit.RetryFrom(time.Second, errors.New("full")))
 		}, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}},
+		{"error before its time", func(int) (kit.Result, error) { return kit.After(time.Minute), errors.New("boom") },
+			[]time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
+		{"error when it is time", func(int) (kit.Result, error) {
+			return kit.After(3 * time.Second), kit.RetryFrom(2*time.Second, errors.New("full"))
+		}, []time.Duration{2 * time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second}},
 		{"panic", func(int) (kit.Result, error) { panic("boom") }, []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 		{"conflict", func(int) (kit.Result, error) { return kit.Done, conflict }, []time.Duration{5 * ms, 10 * ms, 20 * ms, 40 * ms}},
 		{"terminal", func(int) (kit.Result, error) { return kit.Done, kit.Terminal(errors.New("boom")) }, nil},

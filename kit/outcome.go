@@ -107,12 +107,15 @@ func firstRetry(err error) time.Duration {
 	return backoffBase
 }
 
-// retry has the key come again, after the given time at first and later with each further failure, and returns in how
-// long.
-func (c *controller[K]) retry(key K, first time.Duration) time.Duration {
+// retry has the key come again, after the given time at first and later with each further failure, but no later than the
+// result asks for, and returns in how long.
+func (c *controller[K]) retry(key K, first time.Duration, res Result) time.Duration {
 	c.failures.When(key)
 	doublings := min(max(c.queue.NumRequeues(key)-1, 0), 20)
 	again := min(max(backoffBase, min(first, backoffCap))<<doublings, backoffCap)
+	if res.After > 0 {
+		again = min(again, res.After)
+	}
 	c.queue.AddAfter(key, again)
 	return again
 }

@@ -40,7 +40,8 @@ type ObjectFunc[P client.Object] func(ctx context.Context, obj P) (Result, error
 // Reconcile calls f.
 func (f ObjectFunc[P]) Reconcile(ctx context.Context, obj P) (Result, error) { return f(ctx, obj) }
 
-// Result says when to reconcile the key again without a change; the zero value means not at all.
+// Result says when to reconcile the key again without a change; the zero value means not at all. With an error it bounds
+// the back-off: what has its time, as a deadline has, is not late because something else fails.
 type Result struct {
 	// After is the time to wait; 0 or less means no further call.
 	After time.Duration

@@ -51,10 +51,7 @@ func (r *reconciler) run(ctx context.Context, v *view) (kit.Result, error) {
 	if slots.missed > manyMissed {
 		r.warn(v, "TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 	}
-	if err := r.handle(ctx, v, slots.latest, zone); err != nil {
-		return kit.Done, err
-	}
-	return v.wait(s), nil
+	return v.wait(s), r.handle(ctx, v, slots.latest, zone)
 }
 
 // wait asks for the next look, when the next slot is over.

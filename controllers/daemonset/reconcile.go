@@ -79,7 +79,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	wait, err := r.step(ctx, p)
 	v := p.view(time.Now())
 	if err := errors.Join(err, r.report(ctx, v)); err != nil {
-		return kit.Done, err
+		return v.nextLook(), err
 	}
 	return kit.Sooner(kit.After(wait), v.nextLook()), nil
 }

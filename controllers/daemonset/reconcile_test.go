@@ -259,6 +259,23 @@ func TestTheStatusIsWrittenWhileAQuotaBlocksPods(t *testing.T) {
 	})
 }
 
+func TestAPodIsAvailableOnTimeWhileAQuotaBlocksOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, append(newNodes(2), newSet("web", minReady(30)))...)
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && r.Resource.Resource == "pods" && len(pods(t, api)) >= 1 {
+				return kittest.Refuse(http.StatusForbidden, "exceeded quota")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Pass(2 * time.Minute) // the set is tried again once a minute
+		kubelets(t, api)
+		api.Pass(30500 * time.Millisecond)
+		wantStatus(t, api, "web", counts{desired: 2, current: 1, ready: 1, updated: 1, available: 1, unavailable: 1})
+	})
+}
+
 func TestAtMost250PodsAreMadeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newSet("web", rolling("100%", "")))

@@ -102,6 +102,9 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	if scaling != nil {
 		err = errors.Join(kit.RetryFrom(refusedPeriod, fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling)), err)
 	}
+	if err != nil {
+		p.more = false // the back-off is for that; the deadline is kept all the same
+	}
 	return action, kit.Sooner(res, nextLook(v, e, p)), err
 }
 

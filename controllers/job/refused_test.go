@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"orrery/kit/kittest"
@@ -144,5 +146,21 @@ func TestPodsThatAWebhookTakesAwayAreMadeAnewOnceASecond(t *testing.T) {
 		api.Unreact()
 		settled(api)
 		expect(t, api, "j", "active 5 ready 0 terminating 0 succeeded 0 failed 0")
+	})
+}
+
+// TestTheDeadlineIsKeptWhilePodsAreRefused tries again once a minute when the deadline comes.
+func TestTheDeadlineIsKeptWhilePodsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := strict(t, newJob("j", of(2, 2), func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = new(int64(150)) }))
+		refused := full(t, api, 1)
+		api.Run(t, Descriptor())
+		api.Pass(149 * time.Second)
+		expect(t, api, "j", "active 1 ready 0 terminating 0 succeeded 0 failed 0")
+		api.Pass(2 * time.Second)
+		expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 0 failed 1"+fmt.Sprintf(isFailed, "DeadlineExceeded"))
+		if n := len(refused.take()); n > 12 {
+			t.Errorf("pods were refused %d times", n)
+		}
 	})
 }

@@ -203,6 +203,30 @@ func TestAvailabilityComesOnTimeWithoutPolling(t *testing.T) {
 	})
 }
 
+func TestAvailabilityComesOnTimeWhilePodsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newSet("web", 1, minReady(10)))
+		refused := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && r.Resource.Resource == "pods" {
+				refused++
+				return kittest.Refuse(403, "exceeded quota")
+			}
+			return nil
+		})
+		scale(t, api, "web", 2)
+		api.Pass(2 * time.Minute) // the set is tried again once a minute
+		changePod(t, api, pods(t, api)[0], ready(time.Now()))
+		api.Pass(10500 * time.Millisecond)
+		if s := get(t, api, "web").Status; s.AvailableReplicas != 1 {
+			t.Errorf("after 10.5s: %+v", s)
+		}
+		if refused > 25 {
+			t.Errorf("%d pods were refused", refused)
+		}
+	})
+}
+
 func TestTerminatingPodsAreReplacedAndCounted(t *testing.T) {
 	for gate, want := range map[bool]*int32{true: new(int32(1)), false: nil} {
 		synctest.Test(t, func(t *testing.T) {

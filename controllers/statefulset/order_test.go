@@ -195,6 +195,28 @@ func TestPodsAreAvailableOnTimeAndNotLater(t *testing.T) {
 	})
 }
 
+func TestPodsAreAvailableOnTimeWhileOthersAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newSet("web", 2, parallel, minReady(90)))
+		c.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && r.Resource.Resource == "pods" && r.Object.GetName() == "web-1" {
+				return kittest.Refuse(403, "exceeded quota")
+			}
+			return nil
+		})
+		c.Run(t, c.kubelets.init)
+		c.Run(t, Descriptor())
+		c.Pass(89 * time.Second)
+		if got := c.numbers("web"); got[2] != 0 {
+			t.Errorf("%v, want none available yet", got)
+		}
+		c.Pass(1500 * time.Millisecond)
+		if got := c.numbers("web"); got[2] != 1 {
+			t.Errorf("%v, want one available", got)
+		}
+	})
+}
+
 func TestFinishedPodsAreReplaced(t *testing.T) {
 	for name, opts := range map[string][]setOption{"ordered": nil, "parallel": {parallel}} {
 		for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {

@@ -80,6 +80,9 @@ func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.Contro
 		r.metrics.observe(s)
 	}
 	err := errors.Join(acting, r.report(ctx, s.set, status), r.truncate(ctx, s, sorted))
+	if err != nil {
+		rest = kit.Done // the back-off is for that
+	}
 	return kit.Sooner(rest, s.nextLook(status)), err
 }
 

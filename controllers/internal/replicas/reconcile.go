@@ -50,10 +50,11 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	if err := r.report(ctx, set, spec, status); err != nil {
 		return kit.Done, err
 	}
+	next := nextLook(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now)
 	if scaling != nil {
-		return kit.Done, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling)
+		return next, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling)
 	}
-	return kit.Sooner(rest, nextLook(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now)), nil
+	return kit.Sooner(rest, next), nil
 }
 
 // nextLook asks to be called when the next pod has been ready for long enough.
