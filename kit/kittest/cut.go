@@ -33,6 +33,8 @@ type Play struct {
 	Always func(t *testing.T, a *API) string
 	// Rest is how long nothing may change before all counts as done; the default is a minute.
 	Rest time.Duration
+	// Kinds are those whose watches are late and whose lists fail; the default is all that are cached.
+	Kinds []string
 	// Ignore are parts of the end that may differ: "create v1/events", or a path such as "Pod status.reason".
 	Ignore []string
 }
@@ -46,10 +48,12 @@ type cut struct {
 	takes time.Duration
 	// ends is how the process ends with it.
 	ends ending
-	// away is that others go on until all rests before the next process starts.
-	away bool
+	// away is how long others go on before the next process starts.
+	away time.Duration
 	// only picks the writes that can meet with it; nil is all.
 	only func(*Request) bool
+	// overtaken is that somebody else writes to the object first.
+	overtaken bool
 }
 
 type ending int
@@ -69,14 +73,14 @@ func cuts() []cut {
 	return []cut{
 		{name: "killed before", reaction: &Reaction{Err: errGone}, ends: isKilled},
 		{name: "killed after", reaction: &Reaction{Drop: true}, ends: isKilled},
-		{name: "killed after, and away", reaction: &Reaction{Drop: true}, ends: isKilled, away: true},
+		{name: "killed after, and away", reaction: &Reaction{Drop: true}, ends: isKilled, away: 5 * time.Second},
 		{name: "stopped", takes: time.Second, ends: isStopped},
 		{name: "stopped, and answered too late", reaction: &Reaction{Drop: true}, takes: 6 * time.Second, ends: isStopped},
 		{name: "answer lost", reaction: &Reaction{Drop: true}},
 		{name: "connection lost", reaction: &Reaction{Err: errors.New("connection reset")}},
 		{name: "refused with 500", reaction: Refuse(http.StatusInternalServerError, "no")},
 		{name: "refused with 429", reaction: slowly},
-		{name: "refused with 409", reaction: Refuse(http.StatusConflict, "changed meanwhile"), only: changes},
+		{name: "refused with 409", reaction: Refuse(http.StatusConflict, "changed meanwhile"), only: changes, overtaken: true},
 	}
 }
 
@@ -207,7 +211,7 @@ func (r *player) play(prepare func(*player)) played {
 		}
 	}
 	for _, i := range r.api.cache.Informers() {
-		if !slices.Contains(out.kinds, i.GVK) {
+		if !slices.Contains(out.kinds, i.GVK) && (r.Kinds == nil || slices.Contains(r.Kinds, i.GVK.Kind)) {
 			out.kinds = append(out.kinds, i.GVK)
 		}
 	}
@@ -260,8 +264,20 @@ func (r *player) react(q *Request) *Reaction {
 			p.cancel()
 		}
 	}
+	if c.overtaken {
+		r.api.touch(q)
+	}
 	time.Sleep(c.takes)
 	return c.reaction
+}
+
+// touch writes an object as it is.
+func (a *API) touch(q *Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if o := a.store.table(q.Resource.GroupResource()).objects[q.Key()]; o != nil {
+		a.store.put(q.Resource.GroupResource(), o.DeepCopy())
+	}
 }
 
 // settle lets the controllers and the world work until nothing changes any more.
@@ -287,8 +303,8 @@ func (r *player) step(d time.Duration) {
 	r.mu.Unlock()
 	if ended {
 		r.stop()
-		if away {
-			r.settle()
+		for until := time.Now().Add(away); time.Now().Before(until); {
+			r.step(away / 10)
 		}
 		r.mu.Lock()
 		r.dead = false

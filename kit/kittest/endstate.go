@@ -72,6 +72,7 @@ func textIn(o map[string]any, known *strings.Replacer) string {
 func sorted(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
+		delete(v, "resourceVersion")
 		for k := range v {
 			v[k] = sorted(v[k])
 		}
