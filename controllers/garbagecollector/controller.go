@@ -72,6 +72,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		follow:   r.follower(cc), errors: m.syncErrors, followed: followed{}, twins: twins,
 		reset: func() { meta.MaybeResetRESTMapper(cc.Client.Mapper()) },
 	}
+	r.whole = k.whole
 	for _, err := range []error{
 		kit.NewController(cc, k).Loop("kinds").Queue("garbage_collector_graph_changes").
 			Watch(kit.Every(resyncPeriod, resync{}).WaitFor(cc.Cache.Started)).Complete(),

@@ -24,6 +24,8 @@ const (
 	resyncPeriod = 30 * time.Second
 	// syncPatience is how long the first collection waits at most for all kinds to be listed.
 	syncPatience = 30 * time.Second
+	// hopeless is the number of resyncs after which a kind that is not listed counts as one that cannot be.
+	hopeless = 2
 )
 
 // resync is the only key of the loop that follows the kinds.
@@ -86,7 +88,8 @@ func collectableVerbs(have []string) bool {
 
 // monitor is the watch of one kind.
 type monitor struct {
-	synced func() bool
+	synced func() bool   // the graph has all that the first list has
+	listed func() bool   // there is a first list
 	why    func() string // what keeps it from being synced, where that is known
 	stop   func()
 	rounds int // resyncs that have found it not synced
@@ -132,6 +135,20 @@ func (k *kinds) ready() bool {
 		}
 	}
 	k.steady.Store(true)
+	return true
+}
+
+// whole reports whether the graph has all dependents as far as can be known. An owner that waits for them is not let go
+// before: what comes later would be taken for something that has lost its owner. A list that is there is waited for until
+// the graph has all of it, and one that is not while there is hope: a kind that cannot be listed for long holds up no other.
+func (k *kinds) whole() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, m := range k.followed {
+		if !m.synced() && (m.rounds < hopeless || m.listed()) {
+			return false
+		}
+	}
 	return true
 }
 
@@ -209,12 +226,14 @@ func (k *kinds) drop(gvk schema.GroupVersionKind) {
 
 // report says which kinds have not been listed within a period, once each. Their informers go on trying.
 func (k *kinds) report(log klog.Logger) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for gvk, m := range k.followed {
 		switch {
 		case m.synced():
 			m.rounds = 0
 			continue
-		case m.rounds == 1:
+		case m.rounds == hopeless-1:
 			k.errors.Inc()
 			log.Info("A kind cannot be listed; its objects are not collected until it can", "kind", gvk, "reason", m.why())
 		}

@@ -21,7 +21,7 @@ func (r *reconciler) follower(cc kit.ControllerContext) func(schema.GroupVersion
 		if err != nil {
 			return nil, err
 		}
-		return &monitor{synced: reg.HasSynced, why: informer.LastError, stop: func() {
+		return &monitor{synced: reg.HasSynced, listed: informer.HasSynced, why: informer.LastError, stop: func() {
 			reg.Remove()
 			cc.Cache.Remove(gvk, cache.MetadataOnly)
 			cc.Live.Forget(gvk)

@@ -13,18 +13,18 @@ import (
 	"orrery/kit"
 )
 
-// lookAgain is when an object is looked at again whose deletion has been finished. It has gone by then, or a watch has shown
-// that it goes no further, unless it broke just then and the same deletion has been asked for once more.
-const lookAgain = time.Minute
-
 type reconciler struct {
 	graph    *graph.Graph
 	known    *knowledge
 	api      api
 	check    func(graph.Ref, time.Duration) // calls for a look at an object
 	orphan   func(graph.Ref)                // calls for the release of an owner's dependents
+	whole    func() bool                    // no dependents are about to come to the graph, see kinds.whole
 	recorder record.EventRecorder
 }
+
+// lookAgain is when an owner is looked at again that cannot go, as not all of its dependents may be known.
+const lookAgain = 200 * time.Millisecond
 
 // Reconcile looks at one object of the graph: whether it exists, whether it still has an owner, whether what it waits
 // for is done.
@@ -38,13 +38,10 @@ func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, 
 		return kit.Done, nil // it has another name now, under which it is looked at
 	case n.Virtual:
 		return r.verify(ctx, n.Ref)
+	case n.Foreground && n.Blockers == 0 && !r.whole():
+		return kit.After(lookAgain), nil
 	case n.Foreground:
-		if err = r.finish(ctx, n); err == nil && n.Blockers == 0 {
-			return kit.After(lookAgain), nil
-		}
-	case n.Orphaning:
-		r.orphan(n.Ref)
-		return kit.Done, nil
+		err = r.finish(ctx, n)
 	case n.Deleting:
 		return kit.Done, nil // it goes by itself; what depends on it is looked at when it has gone
 	default:
@@ -56,14 +53,13 @@ func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, 
 // reconcileOrphan releases the dependents of an owner that is deleted without them, and lets the owner go.
 func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Result, error) {
 	n, ok := r.graph.View(key.UID)
-	if !ok {
+	switch {
+	case !ok:
 		return kit.Done, nil
+	case !r.whole():
+		return kit.After(lookAgain), nil
 	}
-	err := r.release(ctx, n.Ref)
-	if err == nil {
-		r.check(n.Ref, lookAgain)
-	}
-	return r.settle(ctx, n.Ref, err)
+	return r.settle(ctx, n.Ref, r.release(ctx, n.Ref))
 }
 
 // verify reads an owner that no watch has shown. It stays under observation until a watch shows it or it is gone: it may
