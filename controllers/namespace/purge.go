@@ -52,6 +52,7 @@ type pass struct {
 func (r *reconciler) purge(ctx context.Context, ns *corev1.Namespace) *pass {
 	p := &pass{found: r.kinds.get(time.Now()), left: map[schema.GroupVersionResource]int{}, finalizers: map[string]int{}}
 	var rest []kind
+	p.podsOnly = p.found.failed != nil // until pods are found among the kinds
 	for _, k := range p.found.kinds {
 		if k.gvr != podResource {
 			rest = append(rest, k)
@@ -59,8 +60,9 @@ func (r *reconciler) purge(ctx context.Context, ns *corev1.Namespace) *pass {
 		}
 		left, err := r.empty(ctx, k, ns, r.podGrace(ns))
 		p.add(k, left, err)
+		p.podsOnly = err != nil // of pods that could not be listed or deleted some may run, and need what is to go last
 	}
-	if p.podsLeft() {
+	if p.podsOnly || p.podsLeft() {
 		p.podsOnly = true
 		return p
 	}

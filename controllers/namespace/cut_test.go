@@ -1,0 +1,45 @@
+package namespace
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"orrery/kit/kittest"
+)
+
+// TestCutAnywhere: whatever happens to the process at whichever write, a namespace goes with all that is in it, and what
+// is in others stays.
+func TestCutAnywhere(t *testing.T) {
+	widget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
+	kittest.EveryCut(t, kittest.Play{
+		Run: []any{Descriptor()}, World: kittest.Kubelet(nil), Ignore: []string{"delete v1/pods"}, // there are two ways to
+		Given: func(t *testing.T, api *kittest.API) {
+			api.AddKind(widget, "widgets", true)
+			for _, ns := range []string{"shop", "other"} {
+				api.Create(t, namespace(ns))
+				api.Create(t, pod(ns, "running", "n1"))
+				api.Create(t, pod(ns, "waiting", ""))
+				api.Create(t, configMap(ns, "a"))
+				api.Create(t, configMap(ns, "b"))
+				w := &unstructured.Unstructured{}
+				w.SetGroupVersionKind(widget)
+				w.SetNamespace(ns)
+				w.SetName("w")
+				api.Create(t, w)
+			}
+		},
+		Change: func(t *testing.T, api *kittest.API) { api.Delete(t, namespace("shop")) },
+		Always: func(t *testing.T, api *kittest.API) string {
+			ns := namespace("shop")
+			switch there := api.Get(t, ns); {
+			case !there && (api.Get(t, configMap("shop", "a")) || api.Get(t, pod("shop", "running", ""))):
+				return "the namespace is gone and its content is not"
+			case there && api.Get(t, pod("shop", "running", "")) && !api.Get(t, configMap("shop", "a")):
+				return "pods go first"
+			}
+			return ""
+		},
+	})
+}
