@@ -31,6 +31,7 @@ type verdict struct {
 	node     *corev1.Node
 	status   corev1.ConditionStatus // of its ready condition now; empty if it has none or could not be judged
 	judged   bool
+	unsure   bool // that it is silent may have been written
 	justLost bool // this look has found it silent
 	spent    time.Duration
 }
@@ -60,12 +61,18 @@ func (r *reconciler) monitor(ctx context.Context, _ all) (kit.Result, error) {
 	switch r.zones.takeTransition() {
 	case enteredDisruption:
 		klog.FromContext(ctx).Info("No node anywhere is ready: nothing is evicted any more")
-		errs = append(errs, r.spare(ctx, nodes))
+		r.sparing = true
 	case leftDisruption:
+		r.sparing = false
 		klog.FromContext(ctx).Info("Some nodes are ready again: silence is counted anew")
 		for _, h := range r.health {
 			h.seen = time.Now()
 		}
+	}
+	if r.sparing {
+		err := r.spare(ctx, nodes)
+		r.sparing = err != nil // a node that could not be spared is so the next time
+		errs = append(errs, err)
 	}
 	return kit.Done, kit.Terminal(errors.Join(errs...)) // the next period is the next try
 }
@@ -172,8 +179,9 @@ func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 		updated, err = client.PatchObject(ctx, r.client, v.node, client.StrategicPatch(patch), client.Status)
 	}
 	if err != nil {
-		// A conflict may be the node's own sign of life, and anything else says nothing about it: the next look decides.
-		v.judged = false
+		// A conflict may be the node's own sign of life, and anything else says nothing about it: the next look decides. If
+		// the write was carried out all the same, that look finds a node that was lost before, whose pods nobody has marked.
+		v.judged, v.unsure = false, true
 		klog.FromContext(ctx).V(2).Info("The status of a silent node could not be written; no pod is evicted", "node", klog.KObj(v.node), "err", err)
 		return
 	}
@@ -189,7 +197,7 @@ func (r *reconciler) act(ctx context.Context, verdicts []verdict) error {
 		v, start := verdicts[i], time.Now()
 		defer func() { r.metrics.oneNode.Observe((v.spent + time.Since(start)).Seconds()) }()
 		if !v.judged || v.status == "" {
-			again[i] = !v.judged && r.retry[v.node.Name]
+			again[i] = !v.judged && (r.retry[v.node.Name] || v.unsure)
 			return nil
 		}
 		err := r.followVerdict(ctx, v)

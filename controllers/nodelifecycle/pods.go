@@ -36,7 +36,7 @@ func (r *reconciler) markPod(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	if _, err := client.PatchObject(ctx, r.client, pod, patch, client.Status, client.Brief); err != nil {
-		return client.IgnoreNotFound(client.IgnoreConflict(fmt.Errorf("mark pod %s not ready: %w", klog.KObj(pod), err)))
+		return client.IgnoreNotFound(fmt.Errorf("mark pod %s not ready: %w", klog.KObj(pod), err))
 	}
 	r.recorder.Event(pod, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
 	klog.FromContext(ctx).V(2).Info("Marked pod not ready", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
