@@ -138,10 +138,11 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due deletion) e
 	if err == nil && unmarked {
 		_, err = client.PatchObject(ctx, r.client, pod, patch, client.Status, client.Brief)
 	}
-	if err == nil {
-		err = client.Delete(ctx, r.client, pod, client.IfUID(pod.UID))
-	}
 	if err != nil {
+		// A conflict may be that of a pod that others write to all the time: it is not to stay for that.
+		return client.IgnoreNotFound(fmt.Errorf("mark pod %s for its eviction: %w", key, err))
+	}
+	if err := client.Delete(ctx, r.client, pod, client.IfUID(pod.UID)); err != nil {
 		// A pod that is gone, or has a successor of the same name, needs no eviction.
 		return client.IgnoreNotFound(client.IgnoreConflict(fmt.Errorf("evict pod %s: %w", key, err)))
 	}
