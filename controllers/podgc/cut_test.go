@@ -1,0 +1,30 @@
+package podgc
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"orrery/kit/kittest"
+)
+
+// TestCutAnywhere: whatever happens to the process at whichever write, the same pods go, and no more of those that ended
+// than are too many.
+func TestCutAnywhere(t *testing.T) {
+	kittest.EveryCut(t, kittest.Play{
+		Run: []any{withThreshold(t, 2)}, Rest: 3 * time.Minute,
+		Given: func(t *testing.T, api *kittest.API) {
+			api.Create(t, node("n", corev1.ConditionTrue))
+			api.Create(t, node("out", corev1.ConditionFalse, corev1.TaintNodeOutOfService))
+			for _, p := range []*corev1.Pod{
+				pod("ended-1", "n", corev1.PodSucceeded, createdAt(100)), pod("ended-2", "n", corev1.PodFailed, createdAt(200)),
+				pod("ended-3", "n", corev1.PodFailed, createdAt(300)), pod("ended-4", "n", corev1.PodSucceeded, createdAt(400)),
+				pod("running", "n", corev1.PodRunning), pod("orphan", "gone", corev1.PodRunning),
+				pod("out", "out", corev1.PodRunning, deleted), pod("never", "", corev1.PodPending, deleted),
+			} {
+				api.Create(t, p)
+			}
+		},
+	})
+}

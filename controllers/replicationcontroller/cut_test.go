@@ -1,0 +1,20 @@
+package replicationcontroller
+
+import (
+	"testing"
+
+	"orrery/kit/kittest"
+)
+
+// TestCutAnywhere: whatever happens to the process at whichever write, there is no pod too many or too few.
+func TestCutAnywhere(t *testing.T) {
+	kittest.EveryCut(t, kittest.Play{
+		Run: []any{Descriptor()}, World: kittest.Kubelet(nil),
+		Given: func(t *testing.T, api *kittest.API) { api.Create(t, newController("web", 3)) },
+		Change: func(t *testing.T, api *kittest.API) {
+			rc := get(t, api, "web")
+			rc.Spec.Replicas = new(int32(1))
+			api.Update(t, rc)
+		},
+	})
+}

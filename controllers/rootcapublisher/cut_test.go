@@ -1,0 +1,29 @@
+package rootcapublisher
+
+import (
+	"testing"
+
+	"orrery/kit"
+	"orrery/kit/kittest"
+	"orrery/options"
+)
+
+// TestCutAnywhere: whatever happens to the process at whichever write, each namespace has the bundle.
+func TestCutAnywhere(t *testing.T) {
+	start := func(cc kit.ControllerContext) (bool, error) {
+		cc.RootCA = []byte("CA")
+		return Descriptor(&options.Shared{}).Init(cc)
+	}
+	kittest.EveryCut(t, kittest.Play{
+		Run: []any{start},
+		Given: func(t *testing.T, api *kittest.API) {
+			api.Create(t, namespace("shop"))
+			api.Create(t, configMap("shop", "other"))
+			api.Create(t, namespace("yard"))
+		},
+		Change: func(t *testing.T, api *kittest.API) {
+			api.Update(t, configMap("shop", "broken"))
+			api.Remove(t, configMap("yard", ""))
+		},
+	})
+}

@@ -1,0 +1,34 @@
+package serviceaccounttoken
+
+import (
+	"testing"
+
+	"orrery/kit"
+	"orrery/kit/kittest"
+	"orrery/options"
+)
+
+// TestCutAnywhere: whatever happens to the process at whichever write, tokens are filled, and those of accounts that are
+// gone go.
+func TestCutAnywhere(t *testing.T) {
+	key := signingKey(t)
+	d := Descriptor(&options.Shared{ServiceAccountKeyFile: key, ServiceAccountTokenSyncs: 5})
+	start := func(cc kit.ControllerContext) (bool, error) {
+		cc.RootCA = []byte("CA")
+		return d.Init(cc)
+	}
+	kittest.EveryCut(t, kittest.Play{
+		Run: []any{start}, Ignore: []string{"Secret data.token"},
+		Given: func(t *testing.T, api *kittest.API) {
+			api.Create(t, account("till", "one", "listed"))
+			api.Create(t, account("door"))
+			api.Create(t, token("one", "till"))
+			api.Create(t, token("of-door", "door"))
+		},
+		Change: func(t *testing.T, api *kittest.API) {
+			api.Remove(t, account("door"))
+			api.Create(t, token("two", "till"))
+			api.Create(t, token("of-nobody", "nobody"))
+		},
+	})
+}

@@ -1,0 +1,22 @@
+package ttlafterfinished
+
+import (
+	"testing"
+	"time"
+
+	"orrery/kit/kittest"
+)
+
+// TestCutAnywhere: whatever happens to the process at whichever write, each Job goes once, and none that has time.
+func TestCutAnywhere(t *testing.T) {
+	kittest.EveryCut(t, kittest.Play{
+		Run: []any{Descriptor()},
+		Given: func(t *testing.T, api *kittest.API) {
+			now := time.Now()
+			api.Create(t, job("over", 5, now.Add(-time.Hour)))
+			api.Create(t, job("soon", 20, now))
+			api.Create(t, job("later", 3600, now))
+			api.Create(t, job("runs", 0, time.Time{}))
+		},
+	})
+}
