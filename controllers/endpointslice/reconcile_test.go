@@ -469,6 +469,25 @@ func TestAPodThatFailsUnreadyIsTakenOut(t *testing.T) {
 	})
 }
 
+// Pods may share an address: those on their node's network, or one that got the address of a pod which has run to its end.
+func TestPodsThatShareAnAddress(t *testing.T) {
+	a, b := pod("web", "a", "10.1.0.1"), pod("web", "b", "10.1.0.1")
+	scenario(t, []client.Object{service("web"), a, b}, func(t *testing.T, api *kittest.API) {
+		expect(t, api, "web", "IPv4 10.1.0.1 a rs; IPv4 10.1.0.1 b rs")
+		setReady(a, corev1.ConditionFalse)
+		api.Update(t, a)
+		api.Settle()
+		expect(t, api, "web", "IPv4 10.1.0.1 a; IPv4 10.1.0.1 b rs")
+		a.Status.Phase = corev1.PodFailed
+		api.Update(t, a)
+		api.Settle()
+		expect(t, api, "web", "IPv4 10.1.0.1 b rs")
+		verbs(api)
+		repair(api)
+		api.Expect(t)
+	})
+}
+
 func TestTriggerTimeIsWritten(t *testing.T) {
 	web := service("web")
 	scenario(t, []client.Object{web}, func(t *testing.T, api *kittest.API) {
