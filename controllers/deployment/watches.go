@@ -32,7 +32,7 @@ func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
 	if new == nil || new.DeletionTimestamp != nil || metav1.GetControllerOfNoCopy(new) != nil {
 		return nil
 	}
-	if old != nil && metav1.GetControllerOfNoCopy(old) == nil && maps.Equal(old.Labels, new.Labels) {
+	if old != nil && old.UID == new.UID && metav1.GetControllerOfNoCopy(old) == nil && maps.Equal(old.Labels, new.Labels) {
 		return nil
 	}
 	var keys []kit.Key
