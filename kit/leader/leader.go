@@ -165,6 +165,7 @@ func NewIdentity() (string, error) {
 // somebody else holds it. Changes of leadership are published by the recorder.
 func NewLock(config *rest.Config, identity, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
 	config = client.AddAgent(rest.CopyConfig(config), userAgent)
+	unlimited(config)
 	watching, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client of lease %s/%s: %w", namespace, name, err)
@@ -188,8 +189,11 @@ const userAgent = "leader-election"
 // apart gives a configuration a connection of its own, so that its requests do not wait behind others.
 func apart(config *rest.Config, timeout time.Duration) {
 	config.Dial = (&net.Dialer{Timeout: timeout, KeepAlive: 30 * time.Second}).DialContext
-	config.QPS = -1
+	unlimited(config)
 }
+
+// unlimited takes a configuration out of all limits, also one that it shares with other clients.
+func unlimited(config *rest.Config) { config.QPS, config.RateLimiter = -1, nil }
 
 // watchedLock is a lease that can be watched.
 type watchedLock struct {

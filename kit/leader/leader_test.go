@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"orrery/kit/kittest"
 )
@@ -195,6 +196,34 @@ func TestALeaseThatIsKeptStaysWithItsHolder(t *testing.T) {
 		}
 		if holder(t, api) != lock.Identity() || fence.Open(time.Now()) {
 			t.Errorf("holder %q, fence open %t; want it kept, and nothing written any more", holder(t, api), fence.Open(time.Now()))
+		}
+	})
+}
+
+// busy is a limit that other requests have used up.
+type busy struct{ flowcontrol.RateLimiter }
+
+func (busy) Accept()                        { select {} }
+func (busy) Wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+
+func TestTheLeaseIsNotRenewedBehindOtherRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		config := api.Config("orrery")
+		config.RateLimiter = busy{}
+		lock, err := NewLock(config, "me", LockKind, "kube-system", "lock", renew, record.NewFakeRecorder(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), renew)
+		defer cancel()
+		if err := lock.Create(ctx, holding); err != nil {
+			t.Error(err)
+		}
+		if w, err := lock.(watchable).watch(ctx); err != nil {
+			t.Error(err)
+		} else {
+			w.Stop()
 		}
 	})
 }
