@@ -171,3 +171,79 @@ func TestAJobOfSomeoneElseHasTheSlot(t *testing.T) {
 		api.Expect(t, "create batch/v1/jobs default/"+jobName("c", slot.Add(time.Minute)), "update batch/v1/cronjobs/status default/c")
 	})
 }
+
+// kubernetes/kubernetes#133313: the CronJob was deleted without its Jobs and made anew under its name.
+func TestJobsOfANamesakeAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := newCronJob("c", "* * * * *")
+		old.UID = "of the old one"
+		api := kittest.New(t)
+		running, over := newJob(old, time.Now().Add(-2*time.Minute), time.UTC), newJob(old, time.Now().Add(-time.Minute), time.UTC)
+		end(over, batchv1.JobComplete, time.Now())
+		api.Create(t, running)
+		api.Create(t, over)
+		api.Create(t, newCronJob("c", "* * * * *", policy(batchv1.ForbidConcurrent), history(0, 0)))
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Expect(t)
+		slot := time.Now().Add(time.Minute)
+		api.Pass(time.Minute + time.Second)
+		api.Expect(t, started(slot)...)
+		if got := told(api, 0); !slices.Equal(got, []string{"Normal SuccessfulCreate: Created job " + jobName("c", slot)}) {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
+// kubernetes/kubernetes#118276
+func TestAJobThatAUserStartsCountsAsSuccessAndBlocksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newCronJob("c", "0 * * * *", policy(batchv1.ForbidConcurrent)))
+		api.Run(t, Descriptor())
+		hour := time.Now().Add(time.Hour)
+		manual := func(name string) *batchv1.Job {
+			j := newJob(read(t, api, "c"), time.Now(), time.UTC)
+			j.Name, j.Annotations = name, map[string]string{"cronjob.kubernetes.io/instantiate": "manual"}
+			return j
+		}
+		api.Create(t, manual("by-hand"))
+		api.Settle()
+		finish(t, api, "by-hand", batchv1.JobComplete)
+		s := read(t, api, "c").Status
+		if s.LastSuccessfulTime == nil || s.LastScheduleTime != nil || len(s.Active) != 0 {
+			t.Errorf("status %+v", s)
+		}
+		api.Create(t, manual("runs"))
+		api.Pass(time.Hour + time.Second)
+		if got := read(t, api, "c").Status.Active; len(got) != 1 || got[0].Name != jobName("c", hour) {
+			t.Errorf("active %v, want the Job of the slot alone", got)
+		}
+	})
+}
+
+// TestAQuotaOfJobsIsNoDeadlock has room for the next Job only once an old one has gone, in the same look.
+func TestAQuotaOfJobsIsNoDeadlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newCronJob("c", "* * * * *", history(1, 0)))
+		for ago := range 2 {
+			j := newJob(read(t, api, "c"), time.Now().Add(-time.Duration(ago)*time.Minute), time.UTC)
+			end(j, batchv1.JobComplete, time.Now())
+			api.Create(t, j)
+		}
+		refused := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && len(jobs(t, api)) >= 2 {
+				refused++
+				return kittest.Refuse(403, "exceeded quota")
+			}
+			return nil
+		})
+		slot := time.Now().Add(time.Minute)
+		time.Sleep(90 * time.Second)
+		api.Run(t, Descriptor())
+		api.Pass(time.Second)
+		if got := jobs(t, api); refused == 0 || !slices.Contains(got, jobName("c", slot)) {
+			t.Errorf("refused %d times, jobs %v, want one for the slot", refused, got)
+		}
+	})
+}

@@ -159,3 +159,30 @@ func TestAPodThatCannotBeFreedHoldsNoOtherUp(t *testing.T) {
 		expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 6 failed 0"+isComplete)
 	})
 }
+
+// kubernetes/kubernetes#141346: the server is busy as the Job goes, and no change of the pod comes after.
+func TestAPodOfADeletedJobIsFreedOnceThatWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newJob("j", of(2, 2)))
+		two := allPods(t, api)
+		for _, p := range two {
+			api.Delete(t, p)
+		}
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.User == Name && r.Verb == "patch" {
+				return kittest.Refuse(504, "Timeout: request did not complete within requested timeout")
+			}
+			return nil
+		})
+		api.Remove(t, get(t, api, "j"))
+		api.Pass(10 * time.Minute)
+		if n := len(trackedPods(t, api)); n != 2 {
+			t.Fatalf("%d pods have the finalizer", n)
+		}
+		api.Unreact()
+		api.Pass(61 * time.Second)
+		if n := len(trackedPods(t, api)); n != 0 {
+			t.Errorf("%d pods keep the finalizer", n)
+		}
+	})
+}
