@@ -102,3 +102,34 @@ func TestKindsOfOneNameAreEmptiedInTurn(t *testing.T) {
 		t.Errorf("in turn: %v, want %s", got, want)
 	}
 }
+
+// A server that is starting refuses what it does a moment later. Nothing of that is remembered for the next namespace.
+func TestARefusalHoldsForOneNamespace(t *testing.T) {
+	for _, code := range []int{404, 405} {
+		synctest.Test(t, func(t *testing.T) {
+			api := kittest.New(t, namespace("first"), namespace("second"))
+			for i := range 30 { // more than are deleted each by one request
+				api.Create(t, configMap("second", fmt.Sprint("c", i)))
+			}
+			api.React(func(r *kittest.Request) *kittest.Reaction {
+				if (r.Verb == "list" || r.Verb == "deletecollection") && r.Resource.Resource == "configmaps" {
+					return kittest.Refuse(code, "no")
+				}
+				return nil
+			})
+			api.Run(t, Descriptor())
+			api.Settle()
+			api.Delete(t, namespace("first"))
+			api.Pass(7 * time.Second)
+			if api.Get(t, namespace("first")) {
+				t.Fatalf("%d: a namespace with nothing in it is kept", code)
+			}
+			api.Unreact()
+			api.Delete(t, namespace("second"))
+			api.Pass(7 * time.Second)
+			if api.Get(t, namespace("second")) || api.Get(t, configMap("second", "c0")) || api.Get(t, configMap("second", "c29")) {
+				t.Errorf("%d: something is left; writes: %v", code, api.Writes())
+			}
+		})
+	}
+}
