@@ -71,6 +71,29 @@ func TestOldJobsAreDeleted(t *testing.T) {
 	})
 }
 
+// TestAJobStartedByHandTellsOfItsSuccess has one as "kubectl create job --from" makes it.
+func TestAJobStartedByHandTellsOfItsSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newCronJob("c", "0 0 1 1 *"))
+		api.Run(t, Descriptor())
+		api.Settle()
+		manual := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "by-hand", Annotations: map[string]string{"cronjob.kubernetes.io/instantiate": "manual"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(read(t, api, "c"), ownerKind)},
+		}}
+		api.Create(t, manual)
+		api.Pass(time.Minute)
+		finish(t, api, "by-hand", batchv1.JobComplete)
+		s := read(t, api, "c").Status
+		if at := jobOf(t, api, "by-hand").Status.CompletionTime; s.LastSuccessfulTime == nil || !s.LastSuccessfulTime.Equal(at) {
+			t.Errorf("last success at %v, the Job's at %v", s.LastSuccessfulTime, at)
+		}
+		if s.LastScheduleTime != nil || len(s.Active) != 0 {
+			t.Errorf("it counts as one of the schedule: %+v", s)
+		}
+	})
+}
+
 // TestADeletionThatFailsHoldsNoSlotUp refuses deletions, as a webhook may.
 func TestADeletionThatFailsHoldsNoSlotUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

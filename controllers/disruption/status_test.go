@@ -130,6 +130,19 @@ func TestAStatusIsNotSharedWithTheBudgetItWasMadeFrom(t *testing.T) {
 	}
 }
 
+func TestConditionsOfOthersStay(t *testing.T) {
+	now := time.Now()
+	other := metav1.Condition{Type: "example.com/Reviewed", Status: metav1.ConditionTrue, Reason: "Yes", LastTransitionTime: metav1.NewTime(now)}
+	b := &policyv1.PodDisruptionBudget{Status: policyv1.PodDisruptionBudgetStatus{Conditions: []metav1.Condition{other}}}
+	planned := makePlan(b, nil, expectation{known: true, expected: 1}, now).status.Conditions
+	failed, _ := failedStatus(b, errors.New("no"), now)
+	for when, got := range map[string][]metav1.Condition{"planned": planned, "failed": failed.Conditions} {
+		if len(got) != 2 || got[0] != other || got[1].Type != policyv1.DisruptionAllowedCondition {
+			t.Errorf("%s: %v", when, got)
+		}
+	}
+}
+
 func TestAFailureIsWrittenOnce(t *testing.T) {
 	b := budget("b")
 	b.Generation = 3
