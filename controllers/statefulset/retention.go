@@ -144,7 +144,11 @@ func (s *state) claimsOf(m member) (w claimWork) {
 	for template := range claimTemplates(s.set) {
 		claim, ok := s.claim(claimName(template.Name, s.set.Name, m.ordinal))
 		if !ok {
-			w.create = append(w.create, newClaim(s.set, template, m.ordinal))
+			claim = newClaim(s.set, template, m.ordinal)
+			w.create = append(w.create, claim)
+			if rule(set, pod, p, false, claim.OwnerReferences).conflict {
+				w.conflicts = append(w.conflicts, claim.Name)
+			}
 			continue
 		}
 		if claim.DeletionTimestamp != nil {

@@ -255,6 +255,9 @@ func TestAClaimThatItsTemplateGivesToSomethingElseIsMade(t *testing.T) {
 		if got := c.owners("data-web-0"); got != "Other/else" {
 			t.Errorf("owners %s", got)
 		}
+		if got := c.events("ConflictingController"); len(got) == 0 {
+			t.Error("nothing tells that the policy does not hold")
+		}
 	})
 }
 
