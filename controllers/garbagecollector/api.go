@@ -23,6 +23,8 @@ type api interface {
 	Cached(graph.Ref) (metav1.Object, bool)
 	// Get reads an object from the server. Where its kind has several places it is looked for in all of them.
 	Get(context.Context, graph.Ref) (*metav1.PartialObjectMetadata, error)
+	// In reads all objects of a kind in a namespace from the server.
+	In(context.Context, graph.Kind, string) ([]*metav1.PartialObjectMetadata, error)
 	// Delete deletes an object if it has the UID and, unless it is empty, the version.
 	Delete(ctx context.Context, ref graph.Ref, version string, policy metav1.DeletionPropagation) error
 	// Patch changes the metadata of an object.
@@ -74,6 +76,11 @@ func (c cluster) Get(ctx context.Context, ref graph.Ref) (*metav1.PartialObjectM
 		}
 	}
 	return obj, err
+}
+
+// In implements api.
+func (c cluster) In(ctx context.Context, k graph.Kind, namespace string) ([]*metav1.PartialObjectMetadata, error) {
+	return client.List[metav1.PartialObjectMetadata](ctx, c.live, client.Kind(k.GVK()), client.InNamespace(namespace))
 }
 
 // Delete implements api.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -50,14 +51,43 @@ func (r *reconciler) unblock(ctx context.Context, ref graph.Ref, obj metav1.Obje
 
 // release removes an owner from its dependents and then its orphan finalizer.
 func (r *reconciler) release(ctx context.Context, owner graph.Ref) error {
-	dependents := r.graph.Dependents(owner.UID)
-	err := kit.Batch(ctx, len(dependents), releases, func(ctx context.Context, i int) error {
+	dependents, err := r.dependentsOf(ctx, owner)
+	if err != nil {
+		return err
+	}
+	err = kit.Batch(ctx, len(dependents), releases, func(ctx context.Context, i int) error {
 		return r.releaseOne(ctx, dependents[i], owner)
 	})
 	if err != nil {
 		return fmt.Errorf("release the dependents of %s: %w", owner, err)
 	}
 	return r.removeFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
+}
+
+// dependentsOf returns an owner's dependents, those included that no watch has shown yet, of the kinds that it is known to
+// have: one that is left behind when the others are released would be collected. An owner without a namespace may have
+// them anywhere, and has those that are known.
+func (r *reconciler) dependentsOf(ctx context.Context, owner graph.Ref) ([]graph.Ref, error) {
+	all := r.graph.Dependents(owner.UID)
+	if owner.Namespace == "" {
+		return all, nil
+	}
+	known, kinds := map[types.UID]bool{}, map[graph.Kind]bool{}
+	for _, d := range all {
+		known[d.UID], kinds[d.Kind] = true, true
+	}
+	for kind := range kinds {
+		objs, err := r.api.In(ctx, kind, owner.Namespace)
+		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) { // the kind is gone, and all of it
+			return nil, fmt.Errorf("list the dependents of %s: %w", owner, err)
+		}
+		for _, o := range objs {
+			if !known[o.UID] && slices.ContainsFunc(o.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID }) {
+				all = append(all, graph.RefOf(kind, o))
+			}
+		}
+	}
+	return all, nil
 }
 
 func (r *reconciler) releaseOne(ctx context.Context, d, owner graph.Ref) error {

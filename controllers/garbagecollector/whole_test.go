@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/kit/kittest"
@@ -57,4 +58,26 @@ func TestDependentsThatAreNotListedYetAreReleasedToo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDependentsThatNoWatchHasShownYetAreReleasedToo: a watch may be behind when the owner is deleted without its dependents.
+func TestDependentsThatNoWatchHasShownYetAreReleasedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		owner := configMap("owner")
+		l := newLab(t, owner)
+		first, late := pod("first", by(owner)), pod("late", by(owner))
+		l.add(first)
+		l.start()
+		pods := corev1.SchemeGroupVersion.WithKind("Pod")
+		l.DelayWatch(pods, 3*time.Second)
+		l.add(late)
+		l.deleteIn(metav1.DeletePropagationOrphan, owner)
+		l.Pass(10 * time.Second)
+		l.gone(owner)
+		l.kept(first, late)
+		if owners := l.owners(first) + l.owners(late); owners != "" {
+			t.Errorf("they are still owned by %s", owners)
+		}
+		l.noErrors()
+	})
 }
