@@ -12,13 +12,11 @@ import (
 	"orrery/kit/client"
 )
 
-// barrier tells writers when the store has caught up with them. It hears of changes as the handlers do: they run after
-// the store has changed, so whatever it is told is already visible to readers. Where no handler joined the informer, it
-// becomes one with the first waiter, as most such kinds have none ever. An event costs one atomic load while nobody
-// waits, and otherwise touches only the waiters it may concern.
+// barrier tells writers when the store has caught up with them. It hears of changes as the handlers do: after the store
+// has changed, so whatever it is told is already visible to readers. An event costs one atomic load while nobody waits,
+// and otherwise touches only the waiters it may concern.
 type barrier struct {
 	informer *Informer
-	attach   sync.Once
 	open     atomic.Int32 // number of waiters
 
 	mu        sync.Mutex // guards the fields below; wake is never called while holding it
@@ -41,7 +39,7 @@ func (i *Informer) Seen(w client.Write) bool {
 		p := i.part(w.Key.Namespace)
 		return p == nil || p.Seen(w)
 	}
-	if i.shared.IsStopped() {
+	if i.stopped.Load() {
 		return true
 	}
 	if w.Deleted {
@@ -68,11 +66,6 @@ func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
 		return func() {}
 	}
 	b := &i.barrier
-	b.attach.Do(func() {
-		if !i.fanout.used() {
-			_, _ = i.shared.AddEventHandler(deliver(func(old, new client.Object, _ bool) { b.event(old, new) })) // fails where the informer has stopped: then all is seen
-		}
-	})
 	n := &waiter{write: w, version: parseVersion(w.ResourceVersion), wake: wake}
 	b.mu.Lock()
 	if b.byObject == nil {
@@ -149,7 +142,7 @@ func (b *barrier) event(old, new client.Object) {
 
 // version returns the latest resourceVersion that the store has reached, 0 before the first list.
 func (i *Informer) version() uint64 {
-	return parseVersion(i.shared.GetStore().LastStoreSyncResourceVersion())
+	return parseVersion(i.store.LastStoreSyncResourceVersion())
 }
 
 // parseVersion reads a resourceVersion, which has been a comparable decimal number for every kind since Kubernetes

@@ -79,15 +79,18 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 		return nil, err
 	}
 	i.resource = resource
-	i.shared = toolscache.NewSharedIndexInformerWithOptions(i.noting(lw), example, toolscache.SharedIndexInformerOptions{
-		ResyncPeriod:      time.Duration(float64(c.o.Resync) * (0.9 + 0.2*rand.Float64())),
-		Indexers:          toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
-		ObjectDescription: gvk.String(),
-		Identifier:        c.measure(resource),
+	store, controller := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
+		Logger:        &c.o.Log,
+		ListerWatcher: i.noting(lw),
+		ObjectType:    example,
+		Handler:       deliver(i.tell),
+		ResyncPeriod:  time.Duration(float64(c.o.Resync) * (0.9 + 0.2*rand.Float64())),
+		Indexers:      toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
+		Transform:     c.transform(gvk, form),
+		Identifier:    c.measure(resource),
 	})
-	if err := i.shared.SetTransform(c.transform(gvk, form)); err != nil {
-		return nil, err
-	}
+	i.store, i.controller = store.(toolscache.Indexer), controller // as one that is asked for with indexes
+	i.full = controller.HasSyncedChecker().Done()
 	i.barrier.informer = i
 	return i, nil
 }
@@ -105,7 +108,7 @@ func (c *Cache) measure(resource schema.GroupVersionResource) (none toolscache.I
 
 // run starts an informer. c.mu is held.
 func (c *Cache) run(i *Informer) {
-	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log))
+	ctx, cancel := context.WithCancel(klog.NewContext(c.ctx, c.o.Log.WithValues("kind", i.String())))
 	i.stop = cancel
 	if c.opened {
 		i.open()
@@ -116,7 +119,8 @@ func (c *Cache) run(i *Informer) {
 			if first != nil {
 				<-first.Done()
 			}
-			p.shared.RunWithContext(ctx)
+			p.controller.RunWithContext(ctx)
+			p.stopped.Store(true)
 		})
 	}
 }
@@ -124,7 +128,7 @@ func (c *Cache) run(i *Informer) {
 // open has the handlers told.
 func (i *Informer) open() {
 	for _, p := range i.pieces() {
-		p.fanout.open(p.shared, p.barrier.event)
+		p.fanout.open(p.all)
 	}
 }
 

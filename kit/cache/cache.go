@@ -104,6 +104,8 @@ func New(o Options) *Cache {
 // end with ctx. After Warm it opens what runs already: handlers hear of all that is cached by then as if it had just been
 // listed.
 func (c *Cache) Start(ctx context.Context) {
+	var opening sync.WaitGroup
+	defer opening.Wait() // without the lock, which handlers may need
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened {
@@ -112,7 +114,7 @@ func (c *Cache) Start(ctx context.Context) {
 	c.opened = true
 	if c.ctx != nil {
 		for _, i := range c.sorted() {
-			i.open()
+			opening.Go(i.open)
 		}
 		return
 	}

@@ -107,7 +107,7 @@ func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (l
 		case i.Missing():
 			pause(ctx, confirmRetry)
 			continue
-		case !i.shared.HasSynced():
+		case !i.filled():
 			pause(ctx, confirmPoll)
 			continue
 		}

@@ -10,93 +10,139 @@ import (
 	"orrery/kit/client"
 )
 
-// fanout is the one handler through which those that were there before the informer was opened hear of its changes. A
-// handler of its own costs two goroutines and a buffer, and a change wakes both, which for pods, with a handful of
-// controllers each, is more than the handlers themselves do. They only map an object to keys, so none holds up another.
+// fanout tells the handlers of an informer what changes, from the goroutine that keeps its store. A goroutine and a buffer
+// for each handler would cost more than the handlers do: they only map an object to keys, so none holds up another.
 type fanout struct {
-	handlers atomic.Pointer[[]*Handler]
+	// telling is held while a change is told, and while one who joins late is told what is in the store: each change comes
+	// after what it follows on.
+	telling  sync.Mutex
+	handlers atomic.Pointer[[]*Registration] // a list that is replaced and never changed
 
-	mu     sync.Mutex // guards changes of handlers, and the fields below
-	handle toolscache.ResourceEventHandlerRegistration
-	opened bool
+	mu     sync.Mutex  // guards replacements of handlers
+	opened atomic.Bool // handlers are told; changed with mu held
 }
 
-// join adds a handler and reports whether it was in time: one that comes after the opening must be told what is in the
-// store already, which the informer does for a handler of its own.
-func (f *fanout) join(h *Handler) bool {
+// join adds a handler. From the opening on it is told first what is in the store, which is not before this returns.
+func (f *fanout) join(r *Registration, stored func() []any) {
+	if f.joinEarly(r) {
+		return
+	}
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	r.list(stored())
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.opened {
+	f.replace(append(f.list(), r))
+}
+
+func (f *fanout) joinEarly(r *Registration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.opened.Load() {
 		return false
 	}
-	f.replace(append(f.list(), h))
+	f.replace(append(f.list(), r))
 	return true
 }
 
-func (f *fanout) leave(h *Handler) {
+func (f *fanout) leave(r *Registration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.replace(slices.DeleteFunc(f.list(), func(o *Handler) bool { return o == h }))
+	f.replace(slices.DeleteFunc(f.list(), func(o *Registration) bool { return o == r }))
 }
 
 // list returns a copy of the handlers. f.mu is held.
-func (f *fanout) list() []*Handler {
+func (f *fanout) list() []*Registration { return slices.Clone(f.all()) }
+
+func (f *fanout) all() []*Registration {
 	if all := f.handlers.Load(); all != nil {
-		return slices.Clone(*all)
+		return *all
 	}
 	return nil
 }
 
-func (f *fanout) replace(handlers []*Handler) { f.handlers.Store(&handlers) }
+func (f *fanout) replace(handlers []*Registration) { f.handlers.Store(&handlers) }
 
-// open ends the time to join and has the informer tell those that did: what is in its store by now, as if that had just
-// been listed, and then each change. woken is called before the handlers.
-func (f *fanout) open(shared toolscache.SharedIndexInformer, woken func(old, new client.Object)) {
+// open tells those that have joined what is in the store by now, as if that had just been listed, and from then on each
+// change. Until then changes are told nobody.
+func (f *fanout) open(stored func() []any) {
+	f.telling.Lock()
+	defer f.telling.Unlock()
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.opened {
-		return
-	}
-	f.opened = true
-	if f.handlers.Load() == nil {
-		return
-	}
-	// It fails where the informer has been stopped: then nobody waits for it any more.
-	f.handle, _ = shared.AddEventHandler(deliver(func(old, new client.Object, listed bool) {
-		woken(old, new)
-		for _, h := range *f.handlers.Load() {
-			(*h)(old, new, listed)
-		}
-	}))
-}
-
-// used reports whether the informer tells any handler that has joined.
-func (f *fanout) used() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.handle != nil
-}
-
-// synced reports whether all that was in the store when it was opened has been told.
-func (f *fanout) synced() bool {
-	f.mu.Lock()
-	handle := f.handle
+	again := f.opened.Swap(true)
 	f.mu.Unlock()
-	return handle != nil && handle.HasSynced()
+	if again {
+		return
+	}
+	objs := stored()
+	for _, r := range f.all() {
+		r.list(objs)
+	}
 }
 
-// deliver makes an informer's handler of ours.
-func deliver(h Handler) toolscache.ResourceEventHandler {
+// tell passes a change on.
+func (f *fanout) tell(old, new client.Object, listed bool) {
+	f.telling.Lock()
+	defer f.telling.Unlock()
+	if !f.opened.Load() {
+		return
+	}
+	for _, r := range f.all() {
+		r.handler(old, new, listed)
+	}
+}
+
+// Registration is a handler's place at an informer.
+type Registration struct {
+	informer *Informer
+	handler  Handler
+	listed   atomic.Bool     // it was told what was in the store when it came
+	parts    []*Registration // of an informer that is made of parts
+}
+
+func (r *Registration) list(objs []any) {
+	for _, o := range objs {
+		r.handler(nil, o.(client.Object), true)
+	}
+	r.listed.Store(true)
+}
+
+// HasSynced reports whether the handler has seen all objects of the first list.
+func (r *Registration) HasSynced() bool {
+	if r.parts == nil {
+		return r.listed.Load() && r.informer.filled()
+	}
+	return !slices.ContainsFunc(r.parts, func(p *Registration) bool { return !p.HasSynced() })
+}
+
+// Remove ends the calls to the handler. Those under way may still finish.
+func (r *Registration) Remove() {
+	for _, p := range r.parts {
+		p.Remove()
+	}
+	if r.parts == nil {
+		r.informer.fanout.leave(r)
+	}
+}
+
+// deliver makes an informer's handler of ours. An object that a later list has in the version that is known is no change;
+// a resync hands the very same one twice.
+func deliver(tell Handler) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(o any, listed bool) { h(nil, o.(client.Object), listed) },
-		UpdateFunc: func(old, new any) { h(old.(client.Object), new.(client.Object), false) },
+		AddFunc: func(o any, listed bool) { tell(nil, o.(client.Object), listed) },
+		UpdateFunc: func(o, n any) {
+			old, new := o.(client.Object), n.(client.Object)
+			if o == n || old.GetResourceVersion() != new.GetResourceVersion() {
+				tell(old, new, false)
+			}
+		},
 		DeleteFunc: func(o any) {
 			t, listed := o.(toolscache.DeletedFinalStateUnknown)
 			if listed {
 				o = t.Obj
 			}
 			if obj, ok := o.(client.Object); ok {
-				h(obj, nil, listed)
+				tell(obj, nil, listed)
 			}
 		},
 	}

@@ -2,10 +2,12 @@ package cache_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -83,5 +85,62 @@ func TestEveryHandlerHearsEverything(t *testing.T) {
 		first.is(t, "first", "listed old", "added new", "changed new", "gone new")
 		second.is(t, "removed", "listed old", "added new")
 		late.is(t, "late", "listed old", "added new", "changed new")
+	})
+}
+
+// A handler may read through the cache whatever has piled up behind it.
+func TestAHandlerReadsThroughTheCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		c := cache.New(cache.Options{Client: api.Client("informers")})
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(func() {
+			cancel()
+			c.Wait()
+		})
+		informer := must(c.Informer(podKind, cache.Structured))
+		held, found := make(chan struct{}), 0
+		must(informer.AddHandler(func(_, new client.Object, _ bool) {
+			<-held
+			if _, cached, err := c.GetCached(podKind, &corev1.Pod{}, client.KeyOf(new)); cached && err == nil {
+				found++
+			}
+		}))
+		c.Start(ctx)
+		synctest.Wait()
+		const pods = 3200 // so many behind a batch of a thousand that the informer takes in no more meanwhile
+		for i := range pods {
+			api.Create(t, pod(fmt.Sprint("p", i), ""))
+		}
+		synctest.Wait()
+		close(held)
+		synctest.Wait()
+		if found != pods {
+			t.Errorf("found %d of %d pods", found, pods)
+		}
+	})
+}
+
+// A list that brings nothing new is no change; a resync shows every object.
+func TestOnlyAResyncRepeatsWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		c := cache.New(cache.Options{Client: api.Client("informers"), Resync: 10 * time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(func() {
+			cancel()
+			c.Wait()
+		})
+		api.Create(t, pod("a", ""))
+		informer := must(c.Informer(podKind, cache.Structured))
+		var h heard
+		must(informer.AddHandler(h.handler))
+		c.Start(ctx)
+		synctest.Wait()
+		api.Compact(podKind)
+		api.Pass(5 * time.Hour)
+		h.is(t, "early", "listed a")
+		api.Pass(7 * time.Hour)
+		h.is(t, "early", "listed a", "changed a")
 	})
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -19,22 +20,25 @@ import (
 
 // Informer is the cached state of one kind and the stream of its changes.
 type Informer struct {
-	GVK       schema.GroupVersionKind
-	Form      Form
-	resource  schema.GroupVersionResource
-	namespace string          // empty: all
-	labels    labels.Selector // of the objects that are cached; nil: all
-	shared    toolscache.SharedIndexInformer
-	fanout    fanout
-	barrier   barrier
-	stop      context.CancelFunc
-	failing   atomic.Pointer[failure]
-	missing   atomic.Bool // the server does not have the kind
-	doubted   atomic.Bool // its store may be older than it has to be; see Cache.Confirm
-	again     again
-	streamed  streamed
-	catchUps  catchUps
-	parts     []*Informer // one for each of several namespaces; then the informer has no state of its own
+	GVK        schema.GroupVersionKind
+	Form       Form
+	resource   schema.GroupVersionResource
+	namespace  string          // empty: all
+	labels     labels.Selector // of the objects that are cached; nil: all
+	store      toolscache.Indexer
+	controller toolscache.Controller // keeps the store
+	full       <-chan struct{}       // closed when it holds the first list
+	stopped    atomic.Bool
+	fanout     fanout
+	barrier    barrier
+	stop       context.CancelFunc
+	failing    atomic.Pointer[failure]
+	missing    atomic.Bool // the server does not have the kind
+	doubted    atomic.Bool // its store may be older than it has to be; see Cache.Confirm
+	again      again
+	streamed   streamed
+	catchUps   catchUps
+	parts      []*Informer // one for each of several namespaces; then the informer has no state of its own
 }
 
 // failure is why a list or watch does not work, and since when.
@@ -47,13 +51,6 @@ type failure struct {
 // listed is true where the change was not watched but learnt from a list: an object of the first list, or one that a
 // later list no longer holds. A list may be older than what was watched before it.
 type Handler func(old, new client.Object, listed bool)
-
-// Registration is a handler's place at an informer.
-type Registration struct {
-	synced func() bool
-	remove func()
-	parts  []*Registration // of an informer that is made of parts
-}
 
 // Resource returns the resource that serves the kind.
 func (i *Informer) Resource() schema.GroupVersionResource { return i.resource }
@@ -86,7 +83,17 @@ func (i *Informer) HasSynced() bool {
 			return false
 		}
 	}
-	return i.parts != nil || i.shared.HasSynced() && !i.doubted.Load()
+	return i.parts != nil || i.filled() && !i.doubted.Load()
+}
+
+// filled reports whether the first list is in the store. It takes no lock, as handlers may ask.
+func (i *Informer) filled() bool {
+	select {
+	case <-i.full:
+		return true
+	default:
+		return false
+	}
 }
 
 // LastError returns the last failure of the list or watch, or "" if it has worked since.
@@ -147,7 +154,7 @@ func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher 
 			w, err := inner.WatchWithContext(ctx, o)
 			i.note(ctx, err)
 			if err == nil && o.SendInitialEvents != nil {
-				w = i.streamed.follow(w, i.shared.LastSyncResourceVersion)
+				w = i.streamed.follow(w, i.controller.LastSyncResourceVersion)
 			}
 			i.again.watching(w, err, o.SendInitialEvents != nil)
 			return w, err
@@ -179,34 +186,26 @@ func (i *Informer) List(namespace string) []client.Object {
 	return out
 }
 
-// AddHandler calls h for every change, one after another; handlers added before the cache is started are called in turn from one
-// goroutine, so none may block. The caller guards h against panics.
+// AddHandler calls h for every change, one after another. All handlers of an informer are called in turn from one goroutine,
+// so none may block, and one that is added after the cache was started is told what is in the store before this returns.
+// The caller guards h against panics, and holds no lock that h takes.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
 	if i.parts != nil {
 		return i.addToParts(h)
 	}
-	if i.fanout.join(&h) {
-		return &Registration{synced: i.fanout.synced, remove: func() { i.fanout.leave(&h) }}, nil
+	if i.stopped.Load() {
+		return nil, fmt.Errorf("%s is not cached any more", i)
 	}
-	handle, err := i.shared.AddEventHandler(deliver(h))
-	if err != nil {
-		return nil, err
-	}
-	return &Registration{synced: handle.HasSynced, remove: func() { _ = i.shared.RemoveEventHandler(handle) }}, nil
+	r := &Registration{informer: i, handler: h}
+	i.fanout.join(r, i.all)
+	return r, nil
 }
 
-// HasSynced reports whether the handler has seen all objects of the first list.
-func (r *Registration) HasSynced() bool {
-	for _, p := range r.parts {
-		if !p.HasSynced() {
-			return false
-		}
-	}
-	return r.parts != nil || r.synced()
+// tell passes on what has changed in the store.
+func (i *Informer) tell(old, new client.Object, listed bool) {
+	i.barrier.event(old, new)
+	i.fanout.tell(old, new, listed)
 }
-
-// Remove ends the calls to the handler. Those under way may still finish.
-func (r *Registration) Remove() { r.remove() }
 
 func storeKey(key client.Key) string {
 	if key.Namespace == "" {

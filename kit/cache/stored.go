@@ -27,13 +27,13 @@ func (i *Informer) get(key client.Key) (any, bool) {
 			return nil, false
 		}
 	}
-	obj, ok, err := i.shared.GetIndexer().GetByKey(storeKey(key))
+	obj, ok, err := i.store.GetByKey(storeKey(key))
 	return obj, ok && err == nil
 }
 
 func (i *Informer) all() []any {
 	if i.parts == nil {
-		return i.shared.GetIndexer().List()
+		return i.store.List()
 	}
 	var out []any
 	for _, p := range i.parts {
@@ -44,7 +44,7 @@ func (i *Informer) all() []any {
 
 func (i *Informer) by(index, value string) ([]any, error) {
 	if i.parts == nil {
-		return i.shared.GetIndexer().ByIndex(index, value)
+		return i.store.ByIndex(index, value)
 	}
 	var out []any
 	for _, p := range i.parts {
@@ -69,13 +69,13 @@ func (i *Informer) count(index, value string) (int, error) {
 	if i.parts != nil {
 		return n, nil
 	}
-	keys, err := i.shared.GetIndexer().IndexKeys(index, value)
+	keys, err := i.store.IndexKeys(index, value)
 	return len(keys), err
 }
 
 func (i *Informer) values(index string) []string {
 	if i.parts == nil {
-		return i.shared.GetIndexer().ListIndexFuncValues(index)
+		return i.store.ListIndexFuncValues(index)
 	}
 	var out []string
 	for _, p := range i.parts {
@@ -94,7 +94,7 @@ func (i *Informer) Len() int {
 	if i.parts != nil {
 		return n
 	}
-	return len(i.shared.GetIndexer().ListKeys())
+	return len(i.store.ListKeys())
 }
 
 func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error {
@@ -106,21 +106,16 @@ func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error
 	if i.parts != nil {
 		return nil
 	}
-	if _, ok := i.shared.GetIndexer().GetIndexers()[name]; ok {
+	if _, ok := i.store.GetIndexers()[name]; ok {
 		return nil
 	}
-	return i.shared.AddIndexers(toolscache.Indexers{name: keys})
+	return i.store.AddIndexers(toolscache.Indexers{name: keys})
 }
 
 // addToParts adds a handler to each part. They run beside each other, and a handler is promised one change at a time.
 func (i *Informer) addToParts(h Handler) (*Registration, error) {
 	var one sync.Mutex
 	r := &Registration{}
-	r.remove = func() {
-		for _, p := range r.parts {
-			p.Remove()
-		}
-	}
 	for _, p := range i.parts {
 		added, err := p.AddHandler(func(old, new client.Object, listed bool) {
 			one.Lock()
