@@ -266,6 +266,9 @@ func TestASuspendedJobOfNoCompletionsCompletes(t *testing.T) {
 		api := start(t, newJob("j", of(1, 0), suspend))
 		settled(api)
 		expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 0 failed 0"+isComplete)
+		if at := get(t, api, "j").Status.StartTime; at != nil {
+			t.Errorf("it began at %v, and was suspended all the time", at)
+		}
 	})
 }
 
