@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // for the time zones of CronJobs, in images without them
 
 	"github.com/spf13/cobra"
+	clientfeatures "k8s.io/client-go/features"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/component-base/featuregate"
@@ -91,6 +92,7 @@ func prepare(s *options.CMServer) error {
 		return fmt.Errorf("logging flags: %w", err)
 	}
 	applyMetrics(s.Metrics, s.Gates.FeatureGate())
+	clientfeatures.ReplaceFeatureGates(s.Gates.ClientGates())
 	s.Gates.FeatureGate().AddMetrics()
 	klog.InfoS("Starting", "version", version.Get().String(), "flags", s.EffectiveFlags())
 	for _, warning := range s.Warnings() {

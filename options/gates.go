@@ -79,6 +79,7 @@ func (g *Gates) defaults() knownGate {
 	_ = gate.AddDependencies(requires)
 	_ = logsapi.AddFeatureGates(gate)
 	_ = metricsfeatures.AddFeatureGates(gate)
+	_, _ = newClientGates(gate)
 	return gate
 }
 

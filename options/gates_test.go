@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	clientfeatures "k8s.io/client-go/features"
 	"k8s.io/component-base/featuregate"
 )
 
@@ -23,9 +24,34 @@ func TestGatesHaveUpstreamsDefaults(t *testing.T) {
 			t.Errorf("%s is %q, want %q", row.name, spec.PreRelease, stage)
 		}
 	}
-	for _, name := range []featuregate.Feature{"LoggingAlphaOptions", "ContextualLogging", "NativeHistograms"} {
+	for _, name := range []featuregate.Feature{"LoggingAlphaOptions", "ContextualLogging", "NativeHistograms", "WatchListClient", "ClientsAllowCARotation"} {
 		if _, ok := known[name]; !ok {
-			t.Errorf("%s of component-base is not known", name)
+			t.Errorf("%s of a library is not known", name)
+		}
+	}
+}
+
+func TestGatesOfTheClientLibraryFollowTheFlags(t *testing.T) {
+	defaults := mustParse(t).Gates.ClientGates()
+	given := mustParse(t, "--feature-gates=WatchListClient=false,ClientsAllowCARotation=false,AtomicFIFO=false,ClientsPreferCBOR=true").Gates.ClientGates()
+	for _, tc := range []struct {
+		name   clientfeatures.Feature
+		on     bool
+		change bool
+	}{
+		{clientfeatures.WatchListClient, true, true},
+		{clientfeatures.ClientsAllowCARotation, true, true},
+		{clientfeatures.ClientsAllowTLSCacheGC, true, false},
+		{clientfeatures.UnlockWhileProcessingFIFO, true, false},
+		{clientfeatures.InOrderInformersBatchProcess, true, false},
+		{clientfeatures.AtomicFIFO, true, false},
+		{clientfeatures.InformerResourceVersion, true, false},
+		{clientfeatures.InOrderInformers, true, false},
+		{clientfeatures.ClientsPreferCBOR, false, false},
+		{clientfeatures.ClientsAllowCBOR, false, false},
+	} {
+		if defaults.Enabled(tc.name) != tc.on || given.Enabled(tc.name) != (tc.on != tc.change) {
+			t.Errorf("%s is on = %t by default and %t as given", tc.name, defaults.Enabled(tc.name), given.Enabled(tc.name))
 		}
 	}
 }
