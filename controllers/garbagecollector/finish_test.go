@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -220,6 +221,43 @@ func TestWhatIsDeletedAgainIsFinishedAgain(t *testing.T) {
 				l.Update(t, a)
 				l.Settle()
 				l.gone(a)
+				l.noErrors()
+			})
+		})
+	}
+}
+
+// The watch breaks after the collector's own finalizer has been added. By the time of the next list the collector has taken
+// it off, and another deletion has added it again: the list shows what was there before.
+func TestADeletionThatIsRepeatedBehindABrokenWatchIsFinished(t *testing.T) {
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t)
+				a := configMap("a")
+				a.Finalizers = []string{"example.com/hold"}
+				l.add(a)
+				l.start()
+				maps := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+				l.React(func(r *kittest.Request) *kittest.Reaction {
+					if r.User == Name && r.Verb == "patch" {
+						l.FreezeWatch(maps, true)
+					}
+					return nil
+				})
+				l.deleteIn(policy, a)
+				l.Settle()
+				if l.Get(t, a); len(a.Finalizers) != 1 {
+					t.Fatalf("finalizers are %v", a.Finalizers)
+				}
+				l.Unreact()
+				l.deleteIn(policy, a)
+				l.FreezeWatch(maps, false)
+				l.Compact(maps)
+				l.Pass(10 * time.Minute)
+				if l.Get(t, a); len(a.Finalizers) != 1 {
+					t.Errorf("finalizers are %v ten minutes later", a.Finalizers)
+				}
 				l.noErrors()
 			})
 		})

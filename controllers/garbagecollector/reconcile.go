@@ -23,8 +23,13 @@ type reconciler struct {
 	recorder record.EventRecorder
 }
 
-// lookAgain is when an owner is looked at again that cannot go, as not all of its dependents may be known.
-const lookAgain = 200 * time.Millisecond
+const (
+	// lookSoon is when an owner is looked at again that cannot go, as not all of its dependents may be known.
+	lookSoon = 200 * time.Millisecond
+	// lookAgain is when an object is looked at again whose deletion has been finished. It has gone by then, or a watch has
+	// shown that it goes no further, unless it broke just then and the same deletion has been asked for once more.
+	lookAgain = time.Minute
+)
 
 // Reconcile looks at one object of the graph: whether it exists, whether it still has an owner, whether what it waits
 // for is done.
@@ -39,9 +44,14 @@ func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, 
 	case n.Virtual:
 		return r.verify(ctx, n.Ref)
 	case n.Foreground && n.Blockers == 0 && !r.whole():
-		return kit.After(lookAgain), nil
+		return kit.After(lookSoon), nil
 	case n.Foreground:
-		err = r.finish(ctx, n)
+		if err = r.finish(ctx, n); err == nil && n.Blockers == 0 {
+			return kit.After(lookAgain), nil
+		}
+	case n.Orphaning:
+		r.orphan(n.Ref)
+		return kit.Done, nil
 	case n.Deleting:
 		return kit.Done, nil // it goes by itself; what depends on it is looked at when it has gone
 	default:
@@ -57,9 +67,13 @@ func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Re
 	case !ok:
 		return kit.Done, nil
 	case !r.whole():
-		return kit.After(lookAgain), nil
+		return kit.After(lookSoon), nil
 	}
-	return r.settle(ctx, n.Ref, r.release(ctx, n.Ref))
+	err := r.release(ctx, n.Ref)
+	if err == nil {
+		r.check(n.Ref, lookAgain)
+	}
+	return r.settle(ctx, n.Ref, err)
 }
 
 // verify reads an owner that no watch has shown. It stays under observation until a watch shows it or it is gone: it may

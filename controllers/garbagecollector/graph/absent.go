@@ -108,6 +108,7 @@ type View struct {
 	Virtual    bool
 	Deleting   bool // has a deletionTimestamp
 	Foreground bool // waits for dependents
+	Orphaning  bool // waits for dependents to be released
 	Dependents int
 	Blockers   int // dependents that it has to wait for
 }
@@ -121,7 +122,7 @@ func (g *Graph) View(uid types.UID) (View, bool) {
 		return View{}, false
 	}
 	return View{
-		Ref: n.ref, Virtual: n.virtual, Deleting: n.deleting, Foreground: n.foreground,
+		Ref: n.ref, Virtual: n.virtual, Deleting: n.deleting, Foreground: n.foreground, Orphaning: n.orphaning,
 		Dependents: len(n.dependents), Blockers: n.blockers,
 	}, true
 }
