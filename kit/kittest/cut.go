@@ -126,7 +126,6 @@ type player struct {
 	Play
 	t        *testing.T
 	api      *API
-	running  []*Running
 	late     []schema.GroupVersionKind
 	unlisted schema.GroupVersionKind
 	unlist   schema.GroupVersionResource
@@ -135,13 +134,14 @@ type player struct {
 	seen     uint64 // the version at the last look
 	wrong    map[string]bool
 
-	mu     sync.Mutex // guards the fields below
-	cut    cut
-	left   int    // writes until the cut; 0: no cut
-	at     string // the write that was cut
-	ended  bool   // the process is to be followed by another
-	dead   bool   // its calls reach nobody
-	failed bool   // lists of the unlisted kind do
+	mu      sync.Mutex // guards the fields below
+	running []*Running
+	cut     cut
+	left    int    // writes until the cut; 0: no cut
+	at      string // the write that was cut
+	ended   bool   // the process is to be followed by another
+	dead    bool   // its calls reach nobody
+	failed  bool   // lists of the unlisted kind do
 }
 
 // once plays once and compares the end with what is wanted, which the first play sets.
@@ -220,19 +220,25 @@ func (r *player) play(prepare func(*player)) played {
 
 func (r *player) start() {
 	for _, c := range r.Run {
-		r.running = append(r.running, r.api.Run(r.t, c))
+		running := r.api.Run(r.t, c)
+		r.mu.Lock()
+		r.running = append(r.running, running)
+		r.mu.Unlock()
 	}
 }
 
 // stop ends the process, and what it knew.
 func (r *player) stop() {
-	for _, c := range r.running {
+	r.mu.Lock()
+	all := r.running
+	r.running = nil
+	r.mu.Unlock()
+	for _, c := range all {
 		c.cancel()
 	}
-	for _, c := range r.running {
+	for _, c := range all {
 		c.Stop()
 	}
-	r.running = nil
 	r.api.ForgetCache()
 }
 
@@ -258,12 +264,12 @@ func (r *player) react(q *Request) *Reaction {
 	}
 	c := r.cut
 	r.at, r.ended, r.dead = q.String(), c.ends != livesOn, c.ends == isKilled
-	r.mu.Unlock()
 	if c.ends == isStopped {
 		for _, p := range r.running {
 			p.cancel()
 		}
 	}
+	r.mu.Unlock()
 	if c.overtaken {
 		r.api.touch(q)
 	}
