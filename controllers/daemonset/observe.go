@@ -54,7 +54,7 @@ func (r *reconciler) observe(ctx context.Context, set *appsv1.DaemonSet) (*pass,
 
 // claim returns the pods of a DaemonSet, those included that are on their way out.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.DaemonSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
-	candidates := index.Owned(r.pods, r.byOwner, set)
+	candidates := index.PodsOf(r.pods, r.byOwner, set, kind.Kind)
 	for _, pod := range r.pods.By(r.orphans, set.Namespace) {
 		if selector.Matches(labels.Set(pod.Labels)) {
 			candidates = append(candidates, pod)
@@ -81,7 +81,7 @@ func (p *pass) view(now time.Time) *view {
 // refresh reads the pods again. The cache may not show yet that some have been adopted, and others released, in this
 // pass.
 func (r *reconciler) refresh(p *pass) {
-	pods := slices.DeleteFunc(index.Owned(r.pods, r.byOwner, p.set), func(pod *corev1.Pod) bool {
+	pods := slices.DeleteFunc(index.PodsOf(r.pods, r.byOwner, p.set, kind.Kind), func(pod *corev1.Pod) bool {
 		return !p.selector.Matches(labels.Set(pod.Labels))
 	})
 	for _, pod := range p.pods {

@@ -8,6 +8,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// A reference that has the UID of a set and another name or kind is none to it.
+func TestAPodThatNamesAnotherOwnerIsNoReplica(t *testing.T) {
+	for name, wrong := range map[string]func(*metav1.OwnerReference){
+		"name": func(r *metav1.OwnerReference) { r.Name = "api" },
+		"kind": func(r *metav1.OwnerReference) { r.Kind = "ReplicationController" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				set := newSet("web", 1)
+				set.UID = "web"
+				other := orphan("other", map[string]string{"app": "web", "tier": "front"})
+				other.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, setKind)}
+				wrong(&other.OwnerReferences[0])
+				api := start(t, set, other)
+				if n := count(api.TakeWrites(), "create v1/pods default/"); n != 1 {
+					t.Errorf("%d pods were created, want 1", n)
+				}
+				if s := get(t, api, "web").Status; s.Replicas != 1 {
+					t.Errorf("status %+v, want 1 replica", s)
+				}
+			})
+		})
+	}
+}
+
 // Whoever may create pods in a namespace can write any owner into them. One of another namespace is not what they get.
 func TestAPodOfAnotherNamespaceIsNoReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (r *reconciler) allow(set *appsv1.StatefulSet) error {
 // claim returns the pods of a set. Pods that nobody owns are adopted and others released by their labels and by their
 // names: a pod that is called otherwise could not take an ordinal.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
-	candidates := index.Owned(r.pods, r.byOwner, set)
+	candidates := index.PodsOf(r.pods, r.byOwner, set, setKind.Kind)
 	for _, pod := range r.pods.By(r.namesakes, namesake(set.Namespace, set.Name)) {
 		if selector.Matches(labels.Set(pod.Labels)) {
 			candidates = append(candidates, pod)

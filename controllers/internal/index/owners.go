@@ -3,6 +3,7 @@ package index
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,6 +30,15 @@ func Owned[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner m
 // whoever may create objects there can write, makes nothing its own.
 func OwnedIn[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner types.UID, namespace string) []P {
 	return slices.DeleteFunc(objs.By(byOwner, string(owner)), func(o P) bool { return o.GetNamespace() != namespace })
+}
+
+// PodsOf returns the pods that an owner of this kind controls. As with upstream their references have to name its kind and
+// name beside its UID: a reference with another name is for the garbage collector to judge.
+func PodsOf(pods cache.Store[*corev1.Pod], byOwner cache.Index[*corev1.Pod], owner metav1.Object, kind string) []*corev1.Pod {
+	return slices.DeleteFunc(Owned(pods, byOwner, owner), func(pod *corev1.Pod) bool {
+		ref := metav1.GetControllerOfNoCopy(pod)
+		return ref == nil || ref.Kind != kind || ref.Name != owner.GetName()
+	})
 }
 
 // Orphans files objects without a controlling owner under their namespace.

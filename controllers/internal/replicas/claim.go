@@ -22,7 +22,7 @@ type observed struct {
 // claim finds the pods of an object, adopting those that it wants and nobody controls and releasing those that it
 // controls and does not want. Finished pods and those being deleted stay as they are.
 func (r *reconciler[T, P]) claim(ctx context.Context, set P, selector labels.Selector) (observed, error) {
-	owned := index.Owned(r.pods, r.byOwner, set)
+	owned := index.PodsOf(r.pods, r.byOwner, set, r.kind.GVK.Kind)
 	candidates, terminating := sift(owned, selector)
 	for _, pod := range r.pods.By(r.orphans, set.GetNamespace()) {
 		if podctl.Active(pod) && selector.Matches(labels.Set(pod.Labels)) {
