@@ -303,7 +303,7 @@ func TestNothingIsWrittenForNothing(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
-		api := kittest.New(t, newSet("web", 3))
+		api := kittest.New(t)
 		registry := compmetrics.NewKubeRegistry()
 		cc := api.Context(Name, Descriptor().RBAC...)
 		cc.Register = registry.MustRegister
@@ -312,6 +312,7 @@ func TestMetrics(t *testing.T) {
 			!strings.Contains(got, `replicaset_controller_stale_sync_skips_total{group="apps",resource="replicasets"} 0`) {
 			t.Errorf("before anything happened: %s", got)
 		}
+		api.Create(t, newSet("web", 3))
 		api.Settle()
 		for _, p := range pods(t, api) {
 			changePod(t, api, p, ready(time.Now()))

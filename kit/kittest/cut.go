@@ -84,6 +84,9 @@ func cuts() []cut {
 	}
 }
 
+// shortly is how many times fewer cuts are played in short mode, as under the race detector.
+const shortly = 5
+
 // EveryCut plays the work once undisturbed, and then again for each of its writes and each way to disturb the process
 // there: killed, stopped, answers lost or refused. A process that ended is followed by one that knows nothing. Further
 // plays have the watches of one kind, or of all others, late, and the lists of one kind fail for a while. All have to end
@@ -98,8 +101,11 @@ func EveryCut(t *testing.T, p Play) {
 	if len(want.writes) == 0 {
 		t.Fatal("the play has no writes to be cut at")
 	}
-	for _, c := range cuts() {
+	for i, c := range cuts() {
 		for n := range want.writes {
+			if testing.Short() && (i+n)%shortly != 0 {
+				continue
+			}
 			p.once(t, fmt.Sprintf("%s, at write %d", c.name, n+1), &want, func(r *player) { r.cut, r.left = c, n+1 })
 		}
 	}
