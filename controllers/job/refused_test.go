@@ -164,3 +164,24 @@ func TestTheDeadlineIsKeptWhilePodsAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestAPodWhoseEndTheCacheShowsLateFailsOnce: the finalizer is the last thing that keeps a deleted pod, and the answer to the
+// patch that takes it off has no newer version than the cache may have.
+func TestAPodWhoseEndTheCacheShowsLateFailsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := strict(t, newJob("j", of(1, 1), func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = new(int64(10)) }))
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "patch" && r.Resource.Resource == "pods" {
+				api.FreezeWatch(podKind, true)
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Pass(40 * time.Second) // nobody runs the pod, so it goes at once
+		api.FreezeWatch(podKind, false)
+		api.Pass(10 * time.Second)
+		if s := get(t, api, "j").Status; s.Failed != 1 || len(allPods(t, api)) != 0 {
+			t.Errorf("%d failed, %d pods left", s.Failed, len(allPods(t, api)))
+		}
+	})
+}

@@ -1,9 +1,12 @@
 package replicaset
 
 import (
+	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,8 +83,17 @@ func TestAnOrphanWakesAllSetsThatMatch(t *testing.T) {
 		c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": "other"}}
 		api := start(t, a, b, c)
 		reads := countCalls(api, "get", "replicasets")
+		var looked atomic.Bool // nobody gets it before both have
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if !looked.Load() && r.Verb == "patch" && r.Resource.Resource == "pods" {
+				return kittest.Refuse(http.StatusInternalServerError, "not yet")
+			}
+			return nil
+		})
 		api.Create(t, orphan("stray", map[string]string{"role": "x", "app": "z"}))
 		api.Settle()
+		looked.Store(true)
+		api.Pass(time.Minute)
 		if reads.of("a") == 0 || reads.of("b") == 0 || reads.of("c") != 0 {
 			t.Errorf("a looked %d times before adopting, b %d times, c %d times; want a and b to", reads.of("a"), reads.of("b"), reads.of("c"))
 		}

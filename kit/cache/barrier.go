@@ -32,7 +32,8 @@ type waiter struct {
 }
 
 // Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
-// reached the version answered; for a delete, whether the object is gone, replaced or marked for deletion. An informer
+// reached the version answered; for a delete, whether the object is gone, replaced or, unless the server said that it is
+// gone, marked for deletion. An informer
 // that has been stopped shows all it ever will.
 func (i *Informer) Seen(w client.Write) bool {
 	if i.parts != nil {
@@ -44,7 +45,7 @@ func (i *Informer) Seen(w client.Write) bool {
 	}
 	if w.Deleted {
 		obj, ok := i.Get(w.Key)
-		return !ok || obj.GetDeletionTimestamp() != nil || w.UID != "" && obj.GetUID() != w.UID
+		return !ok || !w.Gone && obj.GetDeletionTimestamp() != nil || w.UID != "" && obj.GetUID() != w.UID
 	}
 	want := parseVersion(w.ResourceVersion)
 	if i.version() >= want {

@@ -50,5 +50,7 @@ func doBrief(ctx context.Context, req *rest.Request, out Object) error {
 	out.SetGeneration(m.Generation)
 	out.SetCreationTimestamp(m.CreationTimestamp)
 	out.SetDeletionTimestamp(m.DeletionTimestamp)
+	out.SetDeletionGracePeriodSeconds(m.DeletionGracePeriodSeconds)
+	out.SetFinalizers(m.Finalizers)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -113,7 +114,8 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	}
 	switch {
 	case !c.dryRun:
-		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Unknown: err != nil && !isGone(err, obj)})
+		gone := isGone(err, obj)
+		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Gone: gone, Unknown: err != nil && !gone})
 	case err == nil:
 		c.noteDry(ctx, r, call, act{verb: "delete"}, obj)
 	}
@@ -194,7 +196,7 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 		err = r.decode(req.Do(ctx), out)
 	}
 	if isGone(err, obj) && !c.dryRun {
-		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true})
+		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Gone: true})
 	}
 	if c.dryRun && err == nil {
 		setKind(out, r.gvk)
@@ -207,6 +209,8 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 	if err == nil {
 		setKind(out, r.gvk)
 		w.Key, w.UID, w.ResourceVersion = KeyOf(out), out.GetUID(), out.GetResourceVersion()
+		w.Gone = released(r.gvk, out)
+		w.Deleted = w.Gone
 		if !call.brief {
 			w.Labels = out.GetLabels()
 		}
@@ -219,6 +223,14 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 // behind, as it does after the writer's own delete. A server that does not know the kind says nothing of the object.
 func isGone(err error, obj Object) bool {
 	return apierrors.IsNotFound(err) && obj.GetUID() != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// released reports whether the write that was answered with this object was its last: one that is to be deleted, is not
+// waited for and has lost its last finalizer is gone. The answer has the version that it had before. A namespace has
+// finalizers of its own beside.
+func released(gvk schema.GroupVersionKind, obj Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return gvk.GroupKind() != (schema.GroupKind{Kind: "Namespace"}) && obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
 // UnknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;

@@ -21,6 +21,8 @@ type Write struct {
 	Labels map[string]string
 	// Deleted marks a delete: the cache has caught up once the object with this UID is gone or marked for deletion.
 	Deleted bool
+	// Gone marks a delete after which the object is known to be no more: a mark for deletion in the cache is not enough.
+	Gone bool
 	// Unknown marks a write that may or may not have been stored: the connection failed or the server timed out.
 	Unknown bool
 }

@@ -132,11 +132,11 @@ func (w *write) update(o *unstructured.Unstructured, subresource string) (*unstr
 	if w.r.generation && specChanged(cur, next) {
 		next.SetGeneration(cur.GetGeneration() + 1)
 	}
-	if finished(w.r, next) {
-		w.put(next)
-		return w.remove(key), nil
-	}
 	next.SetResourceVersion(cur.GetResourceVersion())
+	if finished(w.r, next) {
+		w.remove(key)
+		return next, nil // in its old version, as the server answers; nothing but the deletion is watched
+	}
 	if equality.Semantic.DeepEqual(cur.Object, next.Object) {
 		return cur, nil
 	}
