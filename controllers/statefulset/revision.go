@@ -53,7 +53,7 @@ func (r *reconciler) newRevision(ctx context.Context, set *appsv1.StatefulSet, w
 	if err != nil {
 		return nil, collisions, err
 	}
-	return r.history.CreateMany(ctx, wanted, r.history.New(set, &set.Spec.Template, data, number, &collisions), collisions)
+	return r.history.CreateCounting(ctx, wanted, r.history.New(set, &set.Spec.Template, data, number, &collisions), collisions)
 }
 
 // named stands for a revision that is no more and of which the name alone is known.

@@ -97,9 +97,9 @@ func (k *Keeper) Create(ctx context.Context, w *Wanted, revision *appsv1.Control
 	return holder, false, nil
 }
 
-// CreateMany is Create that takes the next name for as long as one is taken. collisions is how often that has
+// CreateCounting is Create that takes the next name for as long as one is taken. collisions is how often that has
 // happened to the owner before; the returned one is to be stored in its status.
-func (k *Keeper) CreateMany(ctx context.Context, w *Wanted, revision *appsv1.ControllerRevision, collisions int32) (*appsv1.ControllerRevision, int32, error) {
+func (k *Keeper) CreateCounting(ctx context.Context, w *Wanted, revision *appsv1.ControllerRevision, collisions int32) (*appsv1.ControllerRevision, int32, error) {
 	for {
 		stored, taken, err := k.Create(ctx, w, k.renamed(revision, w.owner, w.template, collisions))
 		if err != nil || !taken {

@@ -90,7 +90,7 @@ func create(collisions int32, got *[]string) pass {
 			return err
 		}
 		r := k.New(set, &set.Spec.Template, data, 1, &collisions)
-		stored, collisions, err := k.CreateMany(ctx, w, r, collisions)
+		stored, collisions, err := k.CreateCounting(ctx, w, r, collisions)
 		if err == nil {
 			*got = []string{stored.Name, stored.Labels[HashLabel], string('0' + rune(collisions))}
 		}
