@@ -5,8 +5,9 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"orrery/kit/client"
 )
 
 // Outcome is how one reconcile ended.
@@ -52,16 +53,12 @@ func classify(ctx context.Context, res Result, err error) Outcome {
 		return OutcomeCancelled
 	case IsTerminal(err):
 		return OutcomeTerminal
-	case allOf(err, isNamespaceTerminating):
+	case allOf(err, client.NamespaceGoing):
 		return OutcomeDropped
 	case apierrors.IsConflict(err):
 		return OutcomeConflict
 	}
 	return OutcomeFailed
-}
-
-func isNamespaceTerminating(err error) bool {
-	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // allOf reports whether every error that err joins is of a kind: one of several calls that may succeed later is reason

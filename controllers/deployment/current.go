@@ -14,6 +14,7 @@ import (
 
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
+	"orrery/kit/client"
 )
 
 // refresh brings what a Deployment passes on to its current ReplicaSet, if there is one, up to date.
@@ -51,7 +52,7 @@ func (r *reconciler) ensure(ctx context.Context, ro *rollout) error {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
 		return r.collide(ctx, ro, rs, err)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case client.NamespaceGoing(err):
 		return fmt.Errorf("create ReplicaSet %s: %w", klog.KObj(rs), err)
 	default:
 		msg := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)

@@ -6,12 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	compmetrics "k8s.io/component-base/metrics"
 
 	"orrery/controllers/endpointslice/layout"
 	"orrery/kit"
+	"orrery/kit/client"
 )
 
 const subsystem = "endpoint_slice_controller"
@@ -85,7 +85,7 @@ func (m *metrics) registerables() []compmetrics.Registerable {
 // synced counts a reconcile by its result. What the end of a namespace refuses is no failure.
 func (m *metrics) synced(err error) {
 	result := "success"
-	if err != nil && slices.ContainsFunc(single(err), func(e error) bool { return !apierrors.HasStatusCause(e, corev1.NamespaceTerminatingCause) }) {
+	if err != nil && slices.ContainsFunc(single(err), func(e error) bool { return !client.NamespaceGoing(e) }) {
 		result = "error"
 	}
 	m.syncs.WithLabelValues(result).Inc()

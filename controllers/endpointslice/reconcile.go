@@ -127,7 +127,7 @@ func (r *reconciler) zoneOf(node string) (zone string, known bool) {
 // report tells the owner of the Service what went wrong. Someone else's write in between and the end of the namespace
 // are not wrong.
 func (r *reconciler) report(svc *corev1.Service, err error) {
-	if err == nil || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if err == nil || apierrors.IsConflict(err) || client.NamespaceGoing(err) {
 		return
 	}
 	r.recorder.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",

@@ -56,7 +56,7 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	default:
 		_, err = client.Update(ctx, r.client, want)
 	}
-	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if apierrors.IsNotFound(err) || client.NamespaceGoing(err) {
 		return nil // the namespace is going or gone
 	}
 	if err != nil {

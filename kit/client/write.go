@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,6 +245,11 @@ func UnknownOutcome(err error) bool {
 		return !errors.Is(err, context.Canceled)
 	}
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
+}
+
+// NamespaceGoing reports whether the server refused a create because the namespace is being deleted.
+func NamespaceGoing(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // IgnoreConflict returns nil for a Conflict error, as a failed precondition is, and any other error as it is.

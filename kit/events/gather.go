@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+
+	"orrery/kit/client"
 )
 
 const (
@@ -77,7 +79,7 @@ func (s *gatheringSink) send(key string) {
 		return
 	}
 	log := klog.FromContext(s.ctx)
-	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if apierrors.IsNotFound(err) || client.NamespaceGoing(err) {
 		log.V(4).Info("Dropped the repetition of an event with its namespace", "event", key, "reason", p.event.Reason)
 		return
 	}

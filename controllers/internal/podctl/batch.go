@@ -27,7 +27,7 @@ func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod
 			return nil
 		}
 		_, err := c.Create(ctx, owner, pod(i))
-		if NamespaceGoing(err) {
+		if client.NamespaceGoing(err) {
 			going.Store(true)
 			return nil
 		}

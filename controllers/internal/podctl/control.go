@@ -48,7 +48,7 @@ func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Po
 		if c.Lost != nil && client.UnknownOutcome(err) {
 			c.Lost(owner)
 		}
-		if !NamespaceGoing(err) {
+		if !client.NamespaceGoing(err) {
 			c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonCreateFailed, "Error creating: %v", err)
 		}
 		return nil, err
@@ -81,9 +81,4 @@ func (c Control) Delete(ctx context.Context, owner client.Object, pod *corev1.Po
 func Closing(namespaces cache.Store[*corev1.Namespace], name string) bool {
 	ns, ok := namespaces.Get(kit.Key{Name: name})
 	return ok && ns.DeletionTimestamp != nil
-}
-
-// NamespaceGoing reports whether the server refused a create because the namespace is being deleted.
-func NamespaceGoing(err error) bool {
-	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
