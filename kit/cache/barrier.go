@@ -33,8 +33,7 @@ type waiter struct {
 
 // Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
 // reached the version answered; for a delete, whether the object is gone, replaced or, unless the server said that it is
-// gone, marked for deletion. An informer
-// that has been stopped shows all it ever will.
+// gone, marked for deletion. An informer that has been stopped shows all it ever will.
 func (i *Informer) Seen(w client.Write) bool {
 	if i.parts != nil {
 		p := i.part(w.Key.Namespace)

@@ -15,53 +15,50 @@ import (
 type fanout struct {
 	// telling is held while a change is told, and while one who joins late is told what is in the store: each change comes
 	// after what it follows on.
-	telling  sync.Mutex
-	handlers atomic.Pointer[[]*Registration] // a list that is replaced and never changed
+	telling sync.Mutex
 
-	mu     sync.Mutex  // guards replacements of handlers
-	opened atomic.Bool // handlers are told; changed with mu held
+	mu       sync.Mutex      // guards the fields below; no handler is called while holding it
+	opened   bool            // handlers are told
+	handlers []*Registration // replaced and never changed
 }
 
 // join adds a handler. From the opening on it is told first what is in the store, which is not before this returns.
 func (f *fanout) join(r *Registration, stored func() []any) {
-	if f.joinEarly(r) {
+	if f.add(r) {
 		return
 	}
 	f.telling.Lock()
 	defer f.telling.Unlock()
 	r.list(stored())
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.replace(append(f.list(), r))
+	f.add(r)
 }
 
-func (f *fanout) joinEarly(r *Registration) bool {
+// add adds a handler, from the opening on only one that has been told what is in the store.
+func (f *fanout) add(r *Registration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.opened.Load() {
+	if f.opened && !r.listed.Load() {
 		return false
 	}
-	f.replace(append(f.list(), r))
+	f.handlers = append(slices.Clip(f.handlers), r)
 	return true
 }
 
 func (f *fanout) leave(r *Registration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.replace(slices.DeleteFunc(f.list(), func(o *Registration) bool { return o == r }))
+	f.handlers = slices.DeleteFunc(slices.Clone(f.handlers), func(o *Registration) bool { return o == r })
 }
 
-// list returns a copy of the handlers. f.mu is held.
-func (f *fanout) list() []*Registration { return slices.Clone(f.all()) }
-
-func (f *fanout) all() []*Registration {
-	if all := f.handlers.Load(); all != nil {
-		return *all
+// told returns the handlers that are told of changes: none before the opening.
+func (f *fanout) told() []*Registration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.opened {
+		return nil
 	}
-	return nil
+	return f.handlers
 }
-
-func (f *fanout) replace(handlers []*Registration) { f.handlers.Store(&handlers) }
 
 // open tells those that have joined what is in the store by now, as if that had just been listed, and from then on each
 // change. Until then changes are told nobody.
@@ -69,14 +66,17 @@ func (f *fanout) open(stored func() []any) {
 	f.telling.Lock()
 	defer f.telling.Unlock()
 	f.mu.Lock()
-	again := f.opened.Swap(true)
+	again := f.opened
+	f.opened = true
 	f.mu.Unlock()
 	if again {
 		return
 	}
-	objs := stored()
-	for _, r := range f.all() {
-		r.list(objs)
+	if handlers := f.told(); len(handlers) > 0 {
+		objs := stored()
+		for _, r := range handlers {
+			r.list(objs)
+		}
 	}
 }
 
@@ -84,10 +84,7 @@ func (f *fanout) open(stored func() []any) {
 func (f *fanout) tell(old, new client.Object, listed bool) {
 	f.telling.Lock()
 	defer f.telling.Unlock()
-	if !f.opened.Load() {
-		return
-	}
-	for _, r := range f.all() {
+	for _, r := range f.told() {
 		r.handler(old, new, listed)
 	}
 }

@@ -23,9 +23,10 @@ type watchable interface {
 
 // standbyLock is a lock as an election takes it that wants to know at once when it can lead. An election looks at its lock
 // every few seconds; this one answers a look, while another process holds the lease, only once that has ended: the lease
-// was given back, not renewed for its duration, or deleted and not made anew by its holder. Meanwhile it watches the lease, so that a standby costs the
-// server no requests, and looks by itself where it may not watch, or the watch is silent. Where the API server names the
-// leader it waits until that is this process: a lease that is free or has run out is not there for the taking.
+// was given back, not renewed for its duration, or deleted and not made anew by its holder. Meanwhile it watches the lease,
+// so that a standby costs the server no requests, and looks by itself where it may not watch, or the watch is silent. Where
+// the API server names the leader it waits until that is this process: a lease that is free or has run out is not there
+// for the taking.
 //
 // One goroutine uses it at a time, as the election does.
 type standbyLock struct {
