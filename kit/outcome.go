@@ -55,14 +55,14 @@ func classify(ctx context.Context, res Result, err error) Outcome {
 		return OutcomeTerminal
 	case allOf(err, client.NamespaceGoing):
 		return OutcomeDropped
-	case apierrors.IsConflict(err):
+	case allOf(err, apierrors.IsConflict):
 		return OutcomeConflict
 	}
 	return OutcomeFailed
 }
 
-// allOf reports whether every error that err joins is of a kind: one of several calls that may succeed later is reason
-// enough to try again.
+// allOf reports whether is holds for every error joined in err. A quiet outcome must not hide the one call among several
+// that failed for another reason.
 func allOf(err error, is func(error) bool) bool {
 	for at := err; at != nil; at = errors.Unwrap(at) {
 		many, ok := at.(interface{ Unwrap() []error })

@@ -36,6 +36,8 @@ func TestAnErrorOfEachKindHasItsOutcome(t *testing.T) {
 		{"an error", t.Context(), Done, boom, OutcomeFailed},
 		{"a forbidden call", t.Context(), Done, apierrors.NewForbidden(gr, "p", boom), OutcomeFailed},
 		{"a conflict", t.Context(), Done, fmt.Errorf("update pod: %w", conflict), OutcomeConflict},
+		{"calls of which all met a conflict", t.Context(), Done, errors.Join(conflict, conflict), OutcomeConflict},
+		{"calls of which one met a conflict and another failed", t.Context(), Done, errors.Join(conflict, boom), OutcomeFailed},
 		{"already exists", t.Context(), Done, apierrors.NewAlreadyExists(gr, "p"), OutcomeFailed},
 		{"a namespace that goes", t.Context(), Done, fmt.Errorf("create pod: %w", going), OutcomeDropped},
 		{"calls of which all hit a namespace that goes", t.Context(), Done, errors.Join(going, going), OutcomeDropped},
