@@ -1,7 +1,9 @@
 package podstatus
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +33,8 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 		status["phase"] = c.Phase
 	}
 	var conditions []any
-	for _, want := range c.Conditions {
+	changed := newOnesLast(pod, c.Conditions)
+	for _, want := range changed {
 		old := podctl.Condition(pod, want.Type)
 		if old != nil && old.Status == want.Status && old.Reason == want.Reason && old.Message == want.Message {
 			continue
@@ -44,6 +47,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	}
 	if len(conditions) > 0 {
 		status["conditions"] = conditions
+		status["$setElementOrder/conditions"] = order(pod, changed)
 	}
 	if len(status) == 0 {
 		return p, false, nil
@@ -61,6 +65,35 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 		Status   map[string]any `json:"status"`
 	}{target, status})
 	return client.StrategicPatch(data), true, err
+}
+
+// newOnesLast sorts conditions as they stand in the pod, with those that it does not have after the others.
+func newOnesLast(pod *corev1.Pod, conditions []corev1.PodCondition) []corev1.PodCondition {
+	place := func(c corev1.PodCondition) int {
+		i := slices.IndexFunc(pod.Status.Conditions, func(has corev1.PodCondition) bool { return has.Type == c.Type })
+		if i < 0 {
+			return len(pod.Status.Conditions)
+		}
+		return i
+	}
+	out := slices.Clone(conditions)
+	slices.SortStableFunc(out, func(a, b corev1.PodCondition) int { return cmp.Compare(place(a), place(b)) })
+	return out
+}
+
+// order returns the types of the pod's conditions and of those that are added. A merge that is not told an order puts
+// what is new at the front.
+func order(pod *corev1.Pod, changed []corev1.PodCondition) []map[string]any {
+	out := make([]map[string]any, 0, len(pod.Status.Conditions)+len(changed))
+	for i := range pod.Status.Conditions {
+		out = append(out, map[string]any{"type": pod.Status.Conditions[i].Type})
+	}
+	for i := range changed {
+		if podctl.Condition(pod, changed[i].Type) == nil {
+			out = append(out, map[string]any{"type": changed[i].Type})
+		}
+	}
+	return out
 }
 
 type precondition struct {

@@ -25,9 +25,12 @@ func TestPatch(t *testing.T) {
 		change Change
 		want   *corev1.PodStatus // nil: no patch is needed
 	}{
-		{"a condition is added beside others", corev1.PodStatus{Conditions: []corev1.PodCondition{ready}},
+		{"a condition is added after the others", corev1.PodStatus{Conditions: []corev1.PodCondition{ready}},
 			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}},
-			&corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", now), ready}}},
+			&corev1.PodStatus{Conditions: []corev1.PodCondition{ready, target("r", now)}}},
+		{"a changed condition stays where it is", corev1.PodStatus{Conditions: []corev1.PodCondition{target("q", before), ready}},
+			Change{Conditions: []corev1.PodCondition{condition("New", corev1.ConditionTrue, "", metav1.Time{}), target("r", metav1.Time{})}},
+			&corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", before), ready, condition("New", corev1.ConditionTrue, "", now)}}},
 		{"an equal condition needs nothing", corev1.PodStatus{Conditions: []corev1.PodCondition{target("r", before)}},
 			Change{Conditions: []corev1.PodCondition{target("r", metav1.Time{})}}, nil},
 		{"another reason is no transition", corev1.PodStatus{Conditions: []corev1.PodCondition{target("q", before)}},
@@ -72,6 +75,32 @@ func TestPatch(t *testing.T) {
 		if string(a) != string(b) {
 			t.Errorf("%s:\n got %s\nwant %s", tc.name, b, a)
 		}
+	}
+}
+
+func TestAPatchLeavesConditionsThatTheCacheDoesNotShow(t *testing.T) {
+	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
+	other := corev1.PodCondition{Type: "Other", Status: corev1.ConditionTrue}
+	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{ready}}}
+	p, _, err := Patch(pod, Change{Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{other, ready}
+	old, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged, err := strategicpatch.StrategicMergePatch(old, p.Data, corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &corev1.Pod{}
+	if err := json.Unmarshal(merged, got); err != nil {
+		t.Fatal(err)
+	}
+	if c := got.Status.Conditions; len(c) != 3 || c[0].Type != "Other" || c[1].Type != corev1.PodReady || c[2].Type != corev1.DisruptionTarget {
+		t.Errorf("conditions %v; want Other, Ready, DisruptionTarget", c)
 	}
 }
 
