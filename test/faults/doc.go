@@ -1,4 +1,4 @@
-// Command faults changes workloads of every kind without a pause while a
+// Command faults changes workloads, namespaces and owners without a pause while a
 // controller manager and its connection to the API server are being broken, and
 // watches on a connection of its own that no rule is broken on the way; package
 // checker has the rules. `make faults` runs it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,20 +15,27 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	"orrery/hack/localcluster/cluster"
 )
 
 const namespace = "faults"
 
 // driver changes workloads as users do. Calls that fail are left out: the API server may be away.
 type driver struct {
+	c       *cluster.Cluster
 	api     kubernetes.Interface
+	any     dynamic.Interface
 	rand    *rand.Rand
 	has     func(controller string) bool // whether the manager runs it
 	actions []action
 	jobs    int
 	decided map[types.UID]bool // pods whose end is decided
 	done    int                // changes made
+	remote  []*remoteNode
+	placed  int // pods made on remote nodes
 }
 
 // action is one kind of change.
@@ -37,19 +45,23 @@ type action struct {
 	run   func(context.Context) error
 }
 
-func newDriver(api kubernetes.Interface, r *rand.Rand, has func(string) bool) *driver {
-	return &driver{api: api, rand: r, has: has, decided: map[types.UID]bool{}}
+func newDriver(c *cluster.Cluster, any dynamic.Interface, r *rand.Rand, has func(string) bool) *driver {
+	return &driver{c: c, api: c.Client(), any: any, rand: r, has: has, decided: map[types.UID]bool{}}
 }
 
 // prepare makes the workloads that live through the run and lists the changes.
 func (d *driver) prepare(ctx context.Context) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if _, err := d.api.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("make namespace: %w", err)
+	if err := d.makeNamespace(ctx, namespace); err != nil {
+		return err
+	}
+	if err := defineWidgets(ctx, d.any); err != nil {
+		return err
 	}
 	for name, add := range map[string]func(context.Context) error{
 		"deployment-controller": d.deployments, "statefulset-controller": d.statefulSets, "daemonset-controller": d.daemonSets,
 		"job-controller": d.manyJobs, "cronjob-controller": d.cronJobs, "disruption-controller": d.budgets,
+		"garbage-collector-controller": d.owners, "namespace-controller": d.namespaces,
+		"endpointslice-controller": d.services, "node-lifecycle-controller": d.remoteNodes,
 	} {
 		if !d.has(name) {
 			say("without %s: its workloads are left out", name)
@@ -273,5 +285,5 @@ func (d *driver) finish(ctx context.Context) error {
 			return fmt.Errorf("suspend CronJob: %w", err)
 		}
 	}
-	return nil
+	return errors.Join(d.allReady(ctx), d.lastNodes(ctx))
 }

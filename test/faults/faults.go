@@ -146,7 +146,8 @@ func (b *breaker) cut(context.Context) error {
 func (b *breaker) late(ctx context.Context) error {
 	by, d := b.between(500, 6000), b.between(5000, 15000)
 	var kinds []string
-	for _, kind := range []string{"pods", "replicasets", "deployments", "statefulsets", "daemonsets", "jobs", "cronjobs", "poddisruptionbudgets", "controllerrevisions"} {
+	for _, kind := range []string{"pods", "replicasets", "deployments", "statefulsets", "daemonsets", "jobs", "cronjobs", "poddisruptionbudgets", "controllerrevisions",
+		"namespaces", "configmaps", "widgets", "services", "endpointslices", "nodes", "leases"} {
 		if b.rand.IntN(2) == 0 {
 			kinds = append(kinds, kind)
 		}

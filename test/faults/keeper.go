@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"orrery/hack/localcluster/cluster"
+	"orrery/test/faults/checker"
 )
 
 // managerArgs make the lease short, so that a manager that was killed is soon followed by the next.
 var managerArgs = []string{
 	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=1s",
 	"--kube-api-qps=1000", "--kube-api-burst=2000", "-v=2",
+	"--max-endpoints-per-slice=" + strconv.Itoa(sliceSize),
+	"--node-monitor-grace-period=" + checker.NodeGrace.String(), "--node-monitor-period=2s", "--node-eviction-rate=1",
 }
 
 // keeper keeps one controller manager running.

@@ -12,6 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
 	"orrery/hack/localcluster/cluster"
 	"orrery/hack/localcluster/faultproxy"
 	"orrery/test/faults/checker"
@@ -55,7 +58,11 @@ func run(ctx context.Context, s settings) (broken int, err error) {
 		return 0, err
 	}
 	b := &breaker{c: c, proxy: proxy, k: k, rand: rand.New(rand.NewPCG(s.seed, 1)), dice: rand.New(rand.NewPCG(s.seed, 2)), counts: map[string]int{}}
-	d := newDriver(c.Client(), rand.New(rand.NewPCG(s.seed, 3)), has)
+	custom, err := dynamic.NewForConfig(c.RESTConfig())
+	if err != nil {
+		return 0, err
+	}
+	d := newDriver(c, custom, rand.New(rand.NewPCG(s.seed, 3)), has)
 	if err := d.prepare(ctx); err != nil {
 		return 0, err
 	}
@@ -102,6 +109,11 @@ func (w *watcher) step(now time.Time) {
 		w.check.Apply(e)
 	}
 	w.check.Tick(now.Add(-lag))
+	w.report()
+}
+
+// report prints the violations that were found.
+func (w *watcher) report() {
 	for _, v := range w.check.Take() {
 		w.broken++
 		fmt.Println(v)
@@ -125,7 +137,11 @@ func (w *watcher) unsettled() ([]string, []string) {
 func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (int, error) {
 	live, stop := context.WithCancel(ctx)
 	defer stop()
-	w := &watcher{feed: follow(live, sources(d.api, namespace)), check: checker.New()}
+	custom, err := metadata.NewForConfig(b.c.RESTConfig())
+	if err != nil {
+		return 0, err
+	}
+	w := &watcher{feed: follow(live, sources(d.api, custom)), check: checker.New()}
 	w.disturbed()
 	var always, timed sync.WaitGroup
 	always.Go(func() { w.watch(live) })
@@ -149,6 +165,8 @@ func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (in
 	}
 	stop()
 	always.Wait()
+	w.check.Conclude()
+	w.report()
 	for _, line := range k.crashes() {
 		w.broken++
 		say("VIOLATION crash: %s", line)
@@ -167,6 +185,7 @@ func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) boo
 		if !d.has("job-controller") {
 			_ = d.endJobs(ctx) // again in a moment
 		}
+		_ = d.letGo(ctx, 1)
 		names, lines := w.unsettled()
 		if len(names) == 0 && time.Since(begin) > 2*lag {
 			say("all is settled after %v", time.Since(begin).Round(time.Second))

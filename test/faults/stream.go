@@ -8,12 +8,14 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 
 	"orrery/test/faults/checker"
 )
@@ -22,7 +24,7 @@ import (
 // in the order in which they were stored.
 const lag = 2 * time.Second
 
-// source is one kind of objects of one namespace.
+// source is one kind of objects.
 type source struct {
 	name  string
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
@@ -30,8 +32,16 @@ type source struct {
 }
 
 // sources returns the kinds that rules look at.
-func sources(c kubernetes.Interface, ns string) []source {
+func sources(c kubernetes.Interface, custom metadata.Interface) []source {
+	const ns = metav1.NamespaceAll
 	return []source{
+		of("namespaces", c.CoreV1().Namespaces().List, c.CoreV1().Namespaces().Watch),
+		of("configmaps", c.CoreV1().ConfigMaps(ns).List, c.CoreV1().ConfigMaps(ns).Watch),
+		of(widgets.Resource, custom.Resource(widgets).List, custom.Resource(widgets).Watch),
+		of("services", c.CoreV1().Services(ns).List, c.CoreV1().Services(ns).Watch),
+		of("endpointslices", c.DiscoveryV1().EndpointSlices(ns).List, c.DiscoveryV1().EndpointSlices(ns).Watch),
+		of("nodes", c.CoreV1().Nodes().List, c.CoreV1().Nodes().Watch),
+		of("leases", c.CoordinationV1().Leases(corev1.NamespaceNodeLease).List, c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Watch),
 		of("pods", c.CoreV1().Pods(ns).List, c.CoreV1().Pods(ns).Watch),
 		of("replicasets", c.AppsV1().ReplicaSets(ns).List, c.AppsV1().ReplicaSets(ns).Watch),
 		of("deployments", c.AppsV1().Deployments(ns).List, c.AppsV1().Deployments(ns).Watch),
@@ -111,14 +121,14 @@ func (f *feed) relist(ctx context.Context, s source, known map[types.UID]metav1.
 		if obj, ok := o.(metav1.Object); ok {
 			left[obj.GetUID()] = true
 			known[obj.GetUID()] = obj
-			f.add(obj, false, obj.GetResourceVersion())
+			f.add(obj, false, true, obj.GetResourceVersion())
 		}
 		return nil
 	})
 	for uid, o := range known {
 		if !left[uid] {
 			delete(known, uid)
-			f.add(o, true, m.GetResourceVersion())
+			f.add(o, true, true, m.GetResourceVersion())
 		}
 	}
 	f.mu.Lock()
@@ -143,16 +153,16 @@ func (f *feed) drain(w watch.Interface, known map[types.UID]metav1.Object, versi
 		default:
 			known[o.GetUID()] = o
 		}
-		f.add(o, e.Type == watch.Deleted, version)
+		f.add(o, e.Type == watch.Deleted, false, version)
 	}
 	return version
 }
 
-func (f *feed) add(o metav1.Object, gone bool, version string) {
+func (f *feed) add(o metav1.Object, gone, listed bool, version string) {
 	n, _ := strconv.ParseInt(version, 10, 64)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pending = append(f.pending, change{checker.Event{At: time.Now(), Gone: gone, Object: o}, n})
+	f.pending = append(f.pending, change{checker.Event{At: time.Now(), Gone: gone, Listed: listed, Object: o}, n})
 }
 
 func (f *feed) connected(name string, yes bool) {

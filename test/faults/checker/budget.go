@@ -61,6 +61,8 @@ func (c *Checker) checkEvictions(p *corev1.Pod) {
 func (c *Checker) checkBudget(b *budget) {
 	truth := c.allowed(b.PodDisruptionBudget)
 	switch {
+	case c.ending(b.Namespace):
+		return
 	case b.Status.DisruptionsAllowed <= truth:
 		b.since = time.Time{}
 		return

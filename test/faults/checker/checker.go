@@ -9,7 +9,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +23,9 @@ type Event struct {
 	At time.Time
 	// Gone says that the object was removed; it is the last state then.
 	Gone bool
+	// Listed says that changes may have been missed: the object was found, or found
+	// missing, by a list.
+	Listed bool
 	// Object is the object after the change: one of the kinds that have rules, a
 	// ReplicaSet or a Pod.
 	Object metav1.Object
@@ -63,6 +68,13 @@ type Checker struct {
 	departed   map[types.UID][]types.UID // the last pods of each controller that are gone
 	podsTotal  int
 	eventTotal int
+
+	things
+	network
+	nodes    map[string]*node // by name
+	lost     int              // nodes
+	evicted  int              // pods, from them
+	nodeless int              // pods that were removed with their node
 }
 
 // New returns a checker that has seen nothing.
@@ -72,6 +84,7 @@ func New() *Checker {
 		pods: map[types.UID]map[types.UID]*corev1.Pod{}, loose: map[types.UID]*corev1.Pod{}, departed: map[types.UID][]types.UID{},
 		sets: map[types.UID]*replicaSet{}, deploys: map[types.UID]*deployment{}, stateful: map[types.UID]*statefulSet{},
 		daemons: map[types.UID]*daemonSet{}, jobs: map[types.UID]*job{}, cronJobs: map[types.UID]*cronJob{}, budgets: map[types.UID]*budget{},
+		things: newThings(), network: newNetwork(), nodes: map[string]*node{},
 	}
 }
 
@@ -93,8 +106,8 @@ func (c *Checker) Summary() string {
 			finished++
 		}
 	}
-	return fmt.Sprintf("%d changes of %d pods, %d ReplicaSets, %d Deployments, %d StatefulSets, %d DaemonSets, %d Jobs (%d ended), %d CronJobs (%d slots), %d PodDisruptionBudgets",
-		c.eventTotal, c.podsTotal, len(c.sets), len(c.deploys), len(c.stateful), len(c.daemons), len(c.jobs), finished, len(c.cronJobs), slots, len(c.budgets))
+	return fmt.Sprintf("%d changes of %d pods, %d ReplicaSets, %d Deployments, %d StatefulSets, %d DaemonSets, %d Jobs (%d ended), %d CronJobs (%d slots), %d PodDisruptionBudgets, %d things collected, %d orphans, %d namespaces vanished, %d Services, %d nodes lost, %d evictions, %d pods of no node",
+		c.eventTotal, c.podsTotal, len(c.sets), len(c.deploys), len(c.stateful), len(c.daemons), len(c.jobs), finished, len(c.cronJobs), slots, len(c.budgets), c.collected, len(c.orphans), c.vanished, len(c.services), c.lost, c.evicted, c.nodeless)
 }
 
 // Unsettled names the objects that are not as they are to be once nothing changes any more.
@@ -134,8 +147,9 @@ func (c *Checker) Unsettled() (names []string) {
 			names = append(names, name(b.PodDisruptionBudget))
 		}
 	}
+	names = append(names, slices.Concat(c.unsettledThings(), c.unsettledServices(), c.unsettledNodes())...)
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // Show returns what is remembered of the objects with these names, as Unsettled gives them.
@@ -164,8 +178,14 @@ func (c *Checker) Apply(e Event) {
 	c.eventTotal++
 	c.now = e.At
 	c.remember(e)
+	if e.Listed {
+		c.lists++
+	}
+	c.onThing(e)
 	switch o := e.Object.(type) {
 	case *corev1.Pod:
+		c.onEvicted(o, c.loose[o.UID], e)
+		c.notePod(o, c.loose[o.UID] == nil, e.Gone, e.Listed)
 		c.onPod(o, e.Gone)
 	case *appsv1.ReplicaSet:
 		c.onReplicaSet(o, e.Gone)
@@ -181,6 +201,14 @@ func (c *Checker) Apply(e Event) {
 		c.onCronJob(o, e.Gone)
 	case *policyv1.PodDisruptionBudget:
 		c.onBudget(o, e.Gone)
+	case *corev1.Service:
+		c.onService(o, e.Gone)
+	case *discoveryv1.EndpointSlice:
+		c.onSlice(o, e.Gone)
+	case *corev1.Node:
+		c.onNode(e, o)
+	case *coordinationv1.Lease:
+		c.onLease(o)
 	}
 }
 

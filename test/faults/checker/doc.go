@@ -20,6 +20,15 @@
 //   - CronJob: no slot has two Jobs, none starts early, Forbid and Replace leave one
 //     Job at a time, and the time of the last start never goes back.
 //   - PodDisruptionBudget: it does not for long allow more than the pods do.
+//   - Namespace: nothing is left in it when it is gone, and nothing else goes before
+//     the pods that were in it.
+//   - Owners: nothing is collected that has an owner; what an owner is deleted
+//     without stays; an owner deleted in the foreground goes after what blocks it.
+//   - EndpointSlice: no address is ready whose pod never was; in the end those of
+//     every pod are there, once, and no others.
+//   - Node: it does not count as lost while it renews its lease, nor is tainted while
+//     it is ready; no pod goes before it has tolerated the taint for as long as it
+//     says, or is removed for a node that is there.
 //
 // What was asked for is what was asked for at any time since the object was last
 // seen settled, since a controller may be behind.

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,6 +45,9 @@ func (c *Checker) historyOf(uid types.UID) []string {
 
 func name(o metav1.Object) string {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
+	if kind == "PartialObjectMetadata" {
+		kind = "Widget" // of the custom kind alone no more than that is read
+	}
 	return kind + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
@@ -53,6 +57,9 @@ func describe(o metav1.Object) string {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		s = fmt.Sprintf("%s ready=%t node=%s", o.Status.Phase, ready(o), o.Spec.NodeName)
+		if reason, at := disruption(o); reason != "" {
+			s += " " + reason + " at " + at.Format(clock)
+		}
 		for _, l := range []string{appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, batchv1.JobCompletionIndexAnnotation} {
 			if v := o.Labels[l]; v != "" {
 				s += " " + l[strings.LastIndex(l, "/")+1:] + "=" + v
@@ -79,6 +86,21 @@ func describe(o metav1.Object) string {
 	case *policyv1.PodDisruptionBudget:
 		t := o.Status
 		s = fmt.Sprintf("allows %d, healthy %d of %d, expects %d, %d disrupted", t.DisruptionsAllowed, t.CurrentHealthy, t.DesiredHealthy, t.ExpectedPods, len(t.DisruptedPods))
+	case *discoveryv1.EndpointSlice:
+		for _, e := range o.Endpoints {
+			if e.TargetRef != nil {
+				s += fmt.Sprintf(" %s ready=%t", e.TargetRef.Name, isTrue(e.Conditions.Ready))
+			}
+		}
+	case *corev1.Node:
+		status, _ := readiness(o)
+		s = fmt.Sprintf("ready %q", status)
+		for _, t := range o.Spec.Taints {
+			s += fmt.Sprintf(" %s:%s", t.Key, t.Effect)
+		}
+	}
+	for _, ref := range o.GetOwnerReferences() {
+		s += " of " + ref.Kind + " " + ref.Name
 	}
 	if len(o.GetFinalizers()) > 0 {
 		s += " finalizers=" + strings.Join(o.GetFinalizers(), ",")

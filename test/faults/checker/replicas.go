@@ -103,7 +103,7 @@ func scaled(v *intstr.IntOrString, n int32, up bool) int32 {
 }
 
 func (c *Checker) checkDeployment(d *deployment) {
-	if d == nil || d.DeletionTimestamp != nil {
+	if d == nil || d.DeletionTimestamp != nil || c.ending(d.Namespace) {
 		return
 	}
 	var all, living []*corev1.Pod

@@ -8,8 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -19,6 +19,7 @@ type world struct {
 	c       *Checker
 	now     time.Time
 	version int
+	listed  bool // what is shown is found by lists
 }
 
 func newWorld() *world { return &world{c: New(), now: time.Unix(1_800_000_000, 0)} }
@@ -41,23 +42,8 @@ func (w *world) show(o metav1.Object, gone bool) {
 	w.version++
 	w.now = w.now.Add(time.Second)
 	o.SetResourceVersion(fmt.Sprint(w.version))
-	switch o := o.(type) { // later changes are made to the same objects
-	case *corev1.Pod:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *appsv1.ReplicaSet:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *appsv1.Deployment:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *appsv1.StatefulSet:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *appsv1.DaemonSet:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *batchv1.Job:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *batchv1.CronJob:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
-	case *policyv1.PodDisruptionBudget:
-		w.c.Apply(Event{w.now, gone, o.DeepCopy()})
+	if r, ok := o.(runtime.Object); ok { // later changes are made to the same objects
+		w.c.Apply(Event{At: w.now, Gone: gone, Listed: w.listed, Object: r.DeepCopyObject().(metav1.Object)})
 	}
 }
 
