@@ -76,6 +76,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 			kit.For(statusOnly).Delayed(statusPeriod).Named("job status"),
 			kit.Owns[corev1.Pod, batchv1.Job](matters).Delayed(podPeriod),
 			kit.WatchChanges(r.wantingOrphan).Named("orphan pods"),
+			kit.WatchChanges(r.closed).Named("deleted namespaces"),
 		).
 		Queue("job").Workers(int(o.workers))
 	if cc.Gates.Enabled(staleConsistency) {

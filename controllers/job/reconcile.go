@@ -86,7 +86,7 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	}
 	rec := r.memory.recall(job)
 	v := survey(job, pods, time.Now())
-	v.counted = r.countedFailures(job)
+	v.counted, v.closing = r.countedFailures(job), podctl.Closing(r.namespaces, job.Namespace)
 	e := endingOf(v)
 	p := planOf(v, e, r.history(rec, v))
 	if wait := pace(v, e, p, rec); wait > 0 {

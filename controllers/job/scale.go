@@ -41,7 +41,7 @@ func (r *reconciler) scale(ctx context.Context, v *view, p plan) (change, error)
 	case len(p.remove) > 0:
 		log.V(2).Info("Deleting pods of the job", "job", klog.KObj(v.job), "active", len(v.active), "deleting", len(p.remove), "surplus", p.surplus)
 		return r.remove(ctx, v, p)
-	case len(p.create) > 0 && podctl.Closing(r.namespaces, v.job.Namespace):
+	case len(p.create) > 0 && v.closing:
 		log.V(4).Info("Too few pods, but the namespace is being deleted", "job", klog.KObj(v.job))
 	case len(p.create) > 0:
 		log.V(2).Info("Creating pods of the job", "job", klog.KObj(v.job), "active", len(v.active), "creating", len(p.create))

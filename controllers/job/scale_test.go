@@ -214,6 +214,45 @@ func TestATerminatingNamespaceEndsItQuietly(t *testing.T) {
 	}
 }
 
+// The pods of a deleted namespace go before its Jobs, so that none of them may wait for anything but its Job's accounting.
+func TestNoPodOfATerminatingNamespaceIsKeptForItsSuccessor(t *testing.T) {
+	for _, name := range []string{"failed before", "failed after", "seen late"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				failsFirst := name != "failed after"
+				ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"kubernetes"}}}
+				api := start(t, ns, newJob("j", of(2, 2), withIndexes, limitEach(3)))
+				failAll := func() {
+					for _, p := range activePods(t, api) {
+						changePod(t, api, p, exits(1))
+					}
+				}
+				if failsFirst {
+					failAll()
+					api.Pass(3 * time.Second)
+				}
+				watched := corev1.SchemeGroupVersion.WithKind("Namespace")
+				api.FreezeWatch(watched, name == "seen late")
+				api.Delete(t, ns)
+				api.Pass(3 * time.Second)
+				if !failsFirst {
+					failAll()
+				}
+				for _, p := range allPods(t, api) {
+					api.Delete(t, p)
+				}
+				api.Pass(10 * time.Second)
+				api.FreezeWatch(watched, false)
+				api.Pass(10 * time.Second)
+				expect(t, api, "j", "active 0 ready 0 terminating 0 succeeded 0 failed 2 completed [] lost []")
+				if left := allPods(t, api); len(left) > 0 {
+					t.Errorf("%d pods are left, the first with finalizers %v", len(left), left[0].Finalizers)
+				}
+			})
+		})
+	}
+}
+
 func TestABusyJobCostsFewWrites(t *testing.T) {
 	for name, opts := range map[string][]jobOption{"plain": {of(10, 100)}, "indexed": {of(10, 100), withIndexes}} {
 		t.Run(name, func(t *testing.T) {

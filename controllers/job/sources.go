@@ -63,6 +63,20 @@ func (r *reconciler) wantingOrphan(old, pod *corev1.Pod) []kit.Key {
 	return keys
 }
 
+// closed returns the keys of the Jobs of a namespace that has just been deleted, as far as they keep failed pods for their
+// successors: there will be none, and nothing else in the namespace goes before its pods.
+func (r *reconciler) closed(old, ns *corev1.Namespace) (keys []kit.Key) {
+	if ns == nil || ns.DeletionTimestamp == nil || old != nil && old.DeletionTimestamp != nil {
+		return nil
+	}
+	for _, job := range r.jobs.List(ns.Name) {
+		if perIndex(job) && !finished(job) {
+			keys = append(keys, kit.KeyOf(job))
+		}
+	}
+	return keys
+}
+
 // matching returns the Jobs whose selectors match a pod.
 func (r *reconciler) matching(pod *corev1.Pod) []*batchv1.Job {
 	return index.Matching(r.jobs, r.bySelector, selectorOf, pod.Namespace, pod.Labels)

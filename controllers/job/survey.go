@@ -59,6 +59,8 @@ type view struct {
 	// retained holds the last failed pod of each index that is to be tried again. It carries the number of failures over
 	// to its successor, and has to stay until that exists.
 	retained map[int]*corev1.Pod
+	// closing is whether the namespace is being deleted: no pod can be created any more.
+	closing bool
 }
 
 // survey looks at a Job with its claimed, unsettled pods.

@@ -68,7 +68,7 @@ func freed(v *view, e ending, c change, m member) bool {
 		return true
 	case e.decided(): // unless it could not be deleted yet
 		return m.fate != unfinished || m.pod.DeletionTimestamp != nil || c.removed[m.pod.UID]
-	case v.retained[m.index] == m.pod:
+	case v.retained[m.index] == m.pod && !v.closing: // it would wait for a successor for ever, and the namespace for it
 		return false
 	}
 	return m.fate != unfinished || m.listed != unfinished
