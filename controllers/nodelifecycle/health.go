@@ -1,6 +1,7 @@
 package nodelifecycle
 
 import (
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -55,22 +56,38 @@ var heartbeatConditions = []corev1.NodeConditionType{
 	corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// unknownConditions returns the conditions that have to change because the node is silent.
+// unknownConditions returns the conditions that have to change because the node is silent, in the order that they are to
+// have: as they stand, and those that the node lacks after them.
 func unknownConditions(node *corev1.Node, now metav1.Time) []corev1.NodeCondition {
 	var out []corev1.NodeCondition
+	for _, c := range node.Status.Conditions {
+		if c.Status != corev1.ConditionUnknown && slices.Contains(heartbeatConditions, c.Type) {
+			c.Status, c.Reason, c.Message, c.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
+			out = append(out, c)
+		}
+	}
 	for _, t := range heartbeatConditions {
-		c := condition(node, t)
-		switch {
-		case c == nil:
+		if condition(node, t) == nil {
 			out = append(out, corev1.NodeCondition{
 				Type: t, Status: corev1.ConditionUnknown, Reason: "NodeStatusNeverUpdated", Message: "Kubelet never posted node status.",
 				LastHeartbeatTime: node.CreationTimestamp, LastTransitionTime: now,
 			})
-		case c.Status != corev1.ConditionUnknown:
-			u := *c
-			u.Status, u.Reason, u.Message, u.LastTransitionTime = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", now
-			out = append(out, u)
 		}
 	}
 	return out
+}
+
+// conditionsPatch returns the part of a patch that sets conditions. The order is told, as a merge puts what is new at
+// the front else.
+func conditionsPatch(node *corev1.Node, changed []corev1.NodeCondition) map[string]any {
+	var order []map[string]any
+	for i := range node.Status.Conditions {
+		order = append(order, map[string]any{"type": node.Status.Conditions[i].Type})
+	}
+	for i := range changed {
+		if condition(node, changed[i].Type) == nil {
+			order = append(order, map[string]any{"type": changed[i].Type})
+		}
+	}
+	return map[string]any{"conditions": changed, "$setElementOrder/conditions": order}
 }

@@ -307,6 +307,32 @@ func TestANodeThatNeverReports(t *testing.T) {
 	})
 }
 
+func TestConditionsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		few := node("few", "zone0", "")
+		for _, kind := range []corev1.NodeConditionType{corev1.NodePIDPressure, "example.com/Own", corev1.NodeReady} {
+			few.Status.Conditions = append(few.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue})
+		}
+		c.Create(t, few)
+		c.Create(t, node("mute", "zone0", ""))
+		c.Run(t, Descriptor())
+		c.live(3*time.Minute, only("few", "mute"))
+		for name, want := range map[string]string{
+			"few":  "PIDPressure=Unknown example.com/Own=True Ready=Unknown MemoryPressure=Unknown DiskPressure=Unknown",
+			"mute": "Ready=Unknown MemoryPressure=Unknown DiskPressure=Unknown PIDPressure=Unknown",
+		} {
+			var got []string
+			for _, has := range c.node(name).Status.Conditions {
+				got = append(got, string(has.Type)+"="+string(has.Status))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s: conditions %s; want %s", name, strings.Join(got, " "), want)
+			}
+		}
+	})
+}
+
 func TestPodsOfALostNodeAreMarkedUntilAllAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 3)

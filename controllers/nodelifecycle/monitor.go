@@ -172,7 +172,7 @@ func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": v.node.ResourceVersion, "uid": v.node.UID},
-		"status":   map[string]any{"conditions": changed},
+		"status":   conditionsPatch(v.node, changed),
 	})
 	var updated *corev1.Node
 	if err == nil {
