@@ -19,7 +19,7 @@ import (
 const (
 	// finalizerTries is how often the removal of a finalizer from an object that changes is tried in one go.
 	finalizerTries = 5
-	// releases is how many dependents of one owner are released at once.
+	// releases is how many dependents of one owner are released, or deleted with it, at once.
 	releases = 50
 )
 
@@ -27,6 +27,9 @@ const (
 // that are not on their way out.
 func (r *reconciler) finish(ctx context.Context, n graph.View) error {
 	if n.Blockers == 0 {
+		if err := r.shed(ctx, n.Ref); err != nil {
+			return err
+		}
 		return r.removeFinalizer(ctx, n.Ref, metav1.FinalizerDeleteDependents)
 	}
 	for _, d := range r.graph.Pending(n.Ref.UID) {
@@ -41,6 +44,23 @@ func (r *reconciler) finish(ctx context.Context, n graph.View) error {
 	}
 	_, err = r.unblock(ctx, n.Ref, obj)
 	return err
+}
+
+// shed deletes what an owner that waits for its dependents has besides those that it waits for. Were it let go first, it
+// would keep them for as long as somebody else's finalizer keeps it, which may wait for just them. One that cannot be
+// deleted does not hold it.
+func (r *reconciler) shed(ctx context.Context, owner graph.Ref) error {
+	loose := r.graph.Loose(owner.UID)
+	return kit.Batch(ctx, len(loose), releases, func(ctx context.Context, i int) error {
+		d, ok := r.graph.View(loose[i].UID)
+		if !ok || d.Virtual || d.Deleting {
+			return nil
+		}
+		if err := r.collect(ctx, d); err != nil {
+			r.check(d.Ref, 0) // where the failure is sorted out, and told
+		}
+		return nil
+	})
 }
 
 // unblock breaks a circle of objects that wait for each other: no owner waits for this one any more.

@@ -2,8 +2,10 @@ package garbagecollector
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +69,68 @@ func TestAForegroundOwnerWaitsForWhatBlocksItOnly(t *testing.T) {
 		l.gone(a, b)
 		l.kept(c)
 		l.noErrors()
+	})
+}
+
+// An owner that is held by somebody else's finalizer stays when it waits no more, and then keeps what it still owns.
+func TestWhatDoesNotBlockAForegroundOwnerIsDeletedBeforeItWaitsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		a, other := configMap("a"), configMap("other")
+		a.Finalizers = []string{"example.com/hold"}
+		l.add(a, other)
+		b, c := pod("b", by(a)), widget("c", by(a), by(other))
+		l.add(b, c)
+		l.start()
+		l.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.User == Name && r.Verb == "get" && r.Name == "a" {
+				time.Sleep(time.Second) // the owner's finalizer could go meanwhile
+			}
+			return nil
+		})
+		l.deleteIn(metav1.DeletePropagationForeground, a)
+		time.Sleep(time.Minute)
+		l.Settle()
+		l.gone(b)
+		if got := l.owners(c); got != "other" {
+			t.Errorf("c is owned by %q, want other", got)
+		}
+		if l.Get(t, a); !slices.Equal(a.Finalizers, []string{"example.com/hold"}) {
+			t.Errorf("finalizers %v, want the other one only", a.Finalizers)
+		}
+		l.noErrors()
+	})
+}
+
+func TestAForegroundOwnerIsNotHeldByWhatDoesNotBlockItAndCannotBeDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		a := configMap("a")
+		a.Finalizers = []string{"example.com/hold"}
+		l.add(a)
+		b := pod("b", by(a))
+		l.add(b)
+		l.start()
+		var refuse atomic.Bool
+		refuse.Store(true)
+		l.React(func(r *kittest.Request) *kittest.Reaction {
+			if refuse.Load() && r.Verb == "delete" && r.Name == "b" {
+				return kittest.Refuse(http.StatusForbidden, "not this one")
+			}
+			return nil
+		})
+		l.deleteIn(metav1.DeletePropagationForeground, a)
+		l.Settle()
+		l.kept(b)
+		if l.Get(t, a); !slices.Equal(a.Finalizers, []string{"example.com/hold"}) {
+			t.Errorf("finalizers %v, want the other one only", a.Finalizers)
+		}
+		refuse.Store(false)
+		a.Finalizers = nil
+		l.Update(t, a)
+		time.Sleep(time.Hour)
+		l.Settle()
+		l.gone(a, b)
 	})
 }
 

@@ -137,6 +137,11 @@ func (g *Graph) Pending(uid types.UID) []Ref {
 	return g.dependents(uid, func(d *node, blocks bool) bool { return blocks && (d.virtual || !d.deleting) })
 }
 
+// Loose returns the dependents that an object's deletion in the foreground does not wait for and that are not being deleted.
+func (g *Graph) Loose(uid types.UID) []Ref {
+	return g.dependents(uid, func(d *node, blocks bool) bool { return !blocks && !d.virtual && !d.deleting })
+}
+
 func (g *Graph) dependents(uid types.UID, want func(d *node, blocks bool) bool) []Ref {
 	g.mu.Lock()
 	defer g.mu.Unlock()

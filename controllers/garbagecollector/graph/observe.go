@@ -218,12 +218,15 @@ func (n *node) mark(obj metav1.Object, e *Effects) {
 	wait := n.deleting && !orphan && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
 	begins := wait && !n.foreground
 	n.foreground = wait
-	if begins {
+	if !begins {
+		return
+	}
+	if n.blockers > 0 { // else the look at the owner is one at them too, see Loose
 		for d := range n.dependents {
 			e.check(d)
 		}
-		e.check(n)
 	}
+	e.check(n)
 }
 
 // drop takes a node out that is known to be absent under that name, and asks for a look at what it leaves behind.
