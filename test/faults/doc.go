@@ -1,7 +1,7 @@
-// Command faults changes workloads, namespaces and owners without a pause while a
-// controller manager and its connection to the API server are being broken, and
-// watches on a connection of its own that no rule is broken on the way; package
-// checker has the rules. `make faults` runs it.
+// Command faults changes workloads of every kind, namespaces, owners, Services and
+// nodes without a pause while a controller manager and its connection to the API
+// server are being broken, and watches on a connection of its own that no rule is
+// broken on the way; package checker has the rules. `make faults` runs it.
 //
 // The faults: the manager is killed, stopped, or frozen, above all when a CronJob
 // is due; the API server is killed and started again; watches are cut or late;

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,7 +36,8 @@ type driver struct {
 	decided map[types.UID]bool // pods whose end is decided
 	done    int                // changes made
 	remote  []*remoteNode
-	placed  int // pods made on remote nodes
+	only    string // controllers whose workloads are made, with commas between them; empty for all
+	placed  int    // pods made on remote nodes
 }
 
 // action is one kind of change.
@@ -63,6 +65,9 @@ func (d *driver) prepare(ctx context.Context) error {
 		"garbage-collector-controller": d.owners, "namespace-controller": d.namespaces,
 		"endpointslice-controller": d.services, "node-lifecycle-controller": d.remoteNodes,
 	} {
+		if d.only != "" && !slices.Contains(strings.Split(d.only, ","), name) {
+			continue
+		}
 		if !d.has(name) {
 			say("without %s: its workloads are left out", name)
 			continue

@@ -24,6 +24,7 @@ type settings struct {
 	orrery   string
 	keep     string
 	quiet    bool
+	only     string
 }
 
 func main() {
@@ -34,6 +35,7 @@ func main() {
 	flag.StringVar(&s.orrery, "orrery", "../../bin/orrery", "path of the daemon")
 	flag.StringVar(&s.keep, "keep", "", "folder for the logs; empty keeps none")
 	flag.BoolVar(&s.quiet, "calm", false, "no faults: only the changes and the rules")
+	flag.StringVar(&s.only, "only", "", "controllers whose workloads are made, with commas between them; empty makes all")
 	flag.Parse()
 	s.kind = cluster.ManagerKind(*kind)
 	klog.LogToStderr(false) // the run's own clients lose connections on purpose

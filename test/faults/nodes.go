@@ -19,8 +19,8 @@ const (
 	grave  = "remote-0"      // a node that is lost in the end
 	// remotes is how many such nodes there are. With those of the cluster that are in their zone no more than half of a
 	// zone is lost at once: beyond that the manager holds evictions back.
-	remotes = 5
-	awayMax = 2
+	remotes = 7
+	awayMax = 4
 )
 
 // remoteNode is a node of which the driver decides whether it lives.
@@ -53,7 +53,7 @@ func (d *driver) remoteNodes(ctx context.Context) error {
 		}
 	}
 	d.often(800*time.Millisecond, d.placePod)
-	d.often(9*time.Second, d.loseNode)
+	d.often(6*time.Second, d.loseNode)
 	d.often(25*time.Second, d.removeNode)
 	d.often(2*time.Second, d.recover)
 	return nil
@@ -128,7 +128,7 @@ func (d *driver) loseNode(ctx context.Context) error {
 	if err := d.c.StopNodeHeartbeat(ctx, n.name); err != nil {
 		return err
 	}
-	n.lost, n.until = true, time.Now().Add(time.Duration(5+d.rand.IntN(70))*time.Second)
+	n.lost, n.until = true, time.Now().Add(time.Duration(15+d.rand.IntN(90))*time.Second)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -72,9 +73,11 @@ func (d *driver) owners(ctx context.Context) error {
 	return nil
 }
 
-// branches makes the dependents of a root, some with dependents of their own, some with a second owner.
+// branches makes the dependents of a root, some with dependents of their own, some with a second
+// owner, some with their root as a dependent.
 func (d *driver) branches(ctx context.Context, name string, r, pillar metav1.OwnerReference) error {
 	r.BlockOwnerDeletion = new(d.rand.IntN(3) > 0)
+	circle := d.rand.IntN(6) == 0
 	for i := range 1 + d.rand.IntN(5) {
 		refs := []metav1.OwnerReference{r}
 		if d.rand.IntN(4) == 0 {
@@ -85,6 +88,11 @@ func (d *driver) branches(ctx context.Context, name string, r, pillar metav1.Own
 			return err
 		}
 		branch.BlockOwnerDeletion = new(true)
+		if circle && i == 0 {
+			if err := d.own(ctx, r, branch); err != nil {
+				return err
+			}
+		}
 		for k := range d.rand.IntN(3) {
 			if _, err := d.plant(ctx, fmt.Sprintf("%s-%d-%d", name, i, k), d.rand.IntN(3) == 0, []metav1.OwnerReference{branch}); err != nil {
 				return err
@@ -105,6 +113,21 @@ func (d *driver) plant(ctx context.Context, name string, custom bool, owners []m
 		return metav1.OwnerReference{APIVersion: widgets.GroupVersion().String(), Kind: "Widget", Name: name, UID: uid}, err
 	}
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}, err
+}
+
+// own makes an owner depend on one of its dependents, so that each waits for the other.
+func (d *driver) own(ctx context.Context, o, owner metav1.OwnerReference) error {
+	refs, err := json.Marshal([]metav1.OwnerReference{owner})
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"ownerReferences":%s}}`, refs)
+	if o.Kind == "Widget" {
+		_, err = d.any.Resource(widgets).Namespace(family).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	_, err = d.api.CoreV1().ConfigMaps(family).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // make makes a Widget or a ConfigMap.

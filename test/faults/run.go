@@ -63,6 +63,7 @@ func run(ctx context.Context, s settings) (broken int, err error) {
 		return 0, err
 	}
 	d := newDriver(c, custom, rand.New(rand.NewPCG(s.seed, 3)), has)
+	d.only = s.only
 	if err := d.prepare(ctx); err != nil {
 		return 0, err
 	}
@@ -163,6 +164,14 @@ func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (in
 	if !w.settle(ctx, b.c, d) {
 		k.dump()
 	}
+	left, err := leftovers(ctx, d.api, custom)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range left {
+		w.broken++
+		say("VIOLATION namespace: %s is there, and its namespace is not", o)
+	}
 	stop()
 	always.Wait()
 	w.check.Conclude()
@@ -198,6 +207,7 @@ func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) boo
 		}
 		if time.Since(woken) > longest+10*time.Second { // a kubelet whose write was lost tries again; these do not
 			woken = time.Now()
+			say("kubelets are woken; not settled yet: %s", strings.Join(names, ", "))
 			if err := c.WakeKubelets(ctx); err != nil {
 				say("wake kubelets: %v", err)
 			}

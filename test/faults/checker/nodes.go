@@ -12,7 +12,7 @@ import (
 
 const (
 	// NodeGrace is how long a node may not renew its lease before it counts as lost; the manager is told so.
-	NodeGrace = 25 * time.Second
+	NodeGrace = 20 * time.Second
 	// OnlyEvicted is the label of pods that go when their node is lost or gone, and for no other reason.
 	OnlyEvicted = "only-evicted"
 	// blind is the longest time, by its own clock, that a manager at work acts on what is no longer true.
