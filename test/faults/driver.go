@@ -38,6 +38,7 @@ type driver struct {
 	remote  []*remoteNode
 	only    string // controllers whose workloads are made, with commas between them; empty for all
 	placed  int    // pods made on remote nodes
+	woken   int    // nodes
 }
 
 // action is one kind of change.

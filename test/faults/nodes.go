@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/test/faults/checker"
 )
@@ -163,6 +164,26 @@ func (d *driver) bringBack(ctx context.Context, n *remoteNode) error {
 		return err
 	}
 	n.lost, n.gone = false, false
+	return d.wake(ctx, n.name)
+}
+
+// wake touches the pods on a node that has come back and that were told to go meanwhile: a kubelet would find them by
+// itself, the local cluster's does not.
+func (d *driver) wake(ctx context.Context, node string) error {
+	pods, err := d.api.CoreV1().Pods(remote).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		return err
+	}
+	d.woken++
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"woken":"%d"}}}`, d.woken)
+	for _, p := range pods.Items {
+		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodPending {
+			continue
+		}
+		if _, err := d.api.CoreV1().Pods(remote).Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
 	return nil
 }
 
