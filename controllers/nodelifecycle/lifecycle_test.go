@@ -103,6 +103,22 @@ func TestTheTaintComesWithTheVerdict(t *testing.T) {
 	}
 }
 
+// TestBothTaintsOfALostNodeComeTogether: a node that the cache shows late is not left without its NoSchedule taint, and
+// the two stand in the order in which they always did.
+func TestBothTaintsOfALostNodeComeTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 4)
+		c.Run(t, Descriptor())
+		c.live(2*time.Minute, nobody)
+		c.DelayWatch(corev1.SchemeGroupVersion.WithKind("Node"), 3*time.Second)
+		c.live(90*time.Second, only("z0-n1"))
+		want := "node.kubernetes.io/unreachable:NoSchedule node.kubernetes.io/unreachable:NoExecute"
+		if got := strings.Join(taintTexts(c.node("z0-n1").Spec.Taints), " "); got != want {
+			t.Errorf("taints %s; want %s", got, want)
+		}
+	})
+}
+
 // start returns when the cluster was made.
 func start(c *cluster) time.Time { return c.node(c.nodes[0]).CreationTimestamp.Time }
 

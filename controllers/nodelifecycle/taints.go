@@ -82,11 +82,12 @@ func hasNoExecute(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return lost(t) && t.Key == key })
 }
 
-// withLost returns the node's taints with the NoExecute taint of that key and without the other one; an empty key
-// leaves neither. The two exclude each other as the statuses do that they stand for.
+// withLost returns the taints that a node should have by its conditions, with the NoExecute taint of that key and without
+// the other one; an empty key leaves neither. The two exclude each other as the statuses do that they stand for. A node
+// that is lost needs a NoSchedule taint as well, and one write brings both.
 func withLost(node *corev1.Node, key string, now time.Time) []corev1.Taint {
-	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return lost(t) && t.Key != key })
-	if key != "" && !hasNoExecute(node, key) {
+	out := slices.DeleteFunc(followConditions(node), func(t corev1.Taint) bool { return lost(t) && t.Key != key })
+	if key != "" && !slices.ContainsFunc(out, func(t corev1.Taint) bool { return lost(t) && t.Key == key }) {
 		at := metav1.NewTime(now)
 		out = append(out, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute, TimeAdded: &at})
 	}
