@@ -124,14 +124,18 @@ func (r *reconciler) zoneOf(node string) (zone string, known bool) {
 	return n.Labels[corev1.LabelTopologyZone], true
 }
 
-// report tells the owner of the Service what went wrong. Someone else's write in between and the end of the namespace
-// are not wrong.
+// report tells the owner of the Service what went wrong. Conflicts and the end of the namespace are not worth an event, but
+// must not hide other errors.
 func (r *reconciler) report(svc *corev1.Service, err error) {
-	if err == nil || apierrors.IsConflict(err) || client.NamespaceGoing(err) {
+	if err == nil {
+		return
+	}
+	failures := slices.DeleteFunc(single(err), func(e error) bool { return apierrors.IsConflict(e) || client.NamespaceGoing(e) })
+	if len(failures) == 0 {
 		return
 	}
 	r.recorder.Eventf(svc, corev1.EventTypeWarning, "FailedToUpdateEndpointSlices",
-		"Error updating Endpoint Slices for Service %s: %v", klog.KObj(svc), utilerrors.NewAggregate(single(err)))
+		"Error updating Endpoint Slices for Service %s: %v", klog.KObj(svc), utilerrors.NewAggregate(failures))
 }
 
 // single takes joined errors apart, so that an event names each once and in one line.
