@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"orrery/controllers/endpointslice/layout"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 )
@@ -19,7 +20,12 @@ type triggers struct {
 
 type seenTimes struct {
 	service time.Time
-	pods    map[string]time.Time // by pod name: when its readiness last changed
+	pods    map[string]seenPod // by name
+}
+
+type seenPod struct {
+	at     time.Time // when its readiness last changed
+	listed bool      // it stood in the slices, or could have
 }
 
 func newTriggers() *triggers { return &triggers{services: map[kit.Key]*seenTimes{}} }
@@ -31,7 +37,7 @@ func (t *triggers) observe(svc *corev1.Service, pods []*corev1.Pod) time.Time {
 	t.mu.Lock()
 	seen, known := t.services[key]
 	if !known {
-		seen = &seenTimes{pods: make(map[string]time.Time, len(pods))}
+		seen = &seenTimes{pods: make(map[string]seenPod, len(pods))}
 		t.services[key] = seen
 	}
 	t.mu.Unlock()
@@ -57,11 +63,13 @@ func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Ti
 		}
 		timed++
 		before, ok := s.pods[pod.Name]
-		if at.After(before) {
+		now := seenPod{at: at, listed: layout.Listed(pod)}
+		// What becomes of a pod outside the slices calls for no look, and may be seen long after: it is no reason for a write.
+		if at.After(before.at) && (now.listed || before.listed) {
 			changed(at)
 		}
-		if !ok || !at.Equal(before) {
-			s.pods[pod.Name] = at
+		if !ok || before.listed != now.listed || !at.Equal(before.at) {
+			s.pods[pod.Name] = now
 		}
 	}
 	if len(s.pods) > timed {
@@ -76,7 +84,7 @@ func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Ti
 
 // prune drops pods that are gone or have no time any more.
 func (s *seenTimes) prune(pods []*corev1.Pod) {
-	kept := make(map[string]time.Time, len(pods))
+	kept := make(map[string]seenPod, len(pods))
 	for _, pod := range pods {
 		if !readinessChange(pod).IsZero() {
 			kept[pod.Name] = s.pods[pod.Name]

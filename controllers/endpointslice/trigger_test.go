@@ -19,6 +19,11 @@ func TestTriggerTimes(t *testing.T) {
 		p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(at(minutes))
 		return p
 	}
+	ended := func(name string, minutes int) *corev1.Pod {
+		p := timed(name, minutes)
+		p.Status.Phase = corev1.PodSucceeded
+		return p
+	}
 	list := func(pods ...*corev1.Pod) []*corev1.Pod { return pods }
 	undated := pod("web", "u", "10.1.0.9", func(p *corev1.Pod) { p.Status.Conditions = nil })
 
@@ -36,6 +41,10 @@ func TestTriggerTimes(t *testing.T) {
 		{"a pod that comes back as it was", list(timed("a", 50), timed("b", 40)), at(50)},
 		{"time that goes back", list(timed("a", 45), timed("b", 40)), time.Time{}},
 		{"and on from there", list(timed("a", 48), timed("b", 40)), at(48)},
+		{"a pod that ended before it was listed", list(timed("a", 48), timed("b", 40), ended("c", 50)), time.Time{}},
+		{"a pod that is listed", list(timed("a", 48), timed("b", 40), timed("d", 52), ended("c", 51)), at(52)},
+		{"that pod's end", list(timed("a", 48), timed("b", 40), ended("d", 54)), at(54)},
+		{"what comes after its end", list(timed("a", 48), timed("b", 40), ended("d", 56)), time.Time{}},
 	} {
 		if got := tr.observe(svc, step.pods); !got.Equal(step.want) {
 			t.Errorf("%s: %v, want %v", step.name, got, step.want)
