@@ -20,7 +20,8 @@ var ownerKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // api is all that the reconciler asks of the cluster. Writes return the object as stored.
 type api struct {
-	// claimed returns the ReplicaSets of a Deployment, after the adoptions and releases that are due.
+	// claimed returns the ReplicaSets of a Deployment, after the adoptions and releases that are due. Those that were
+	// adopted are as the server stored them, for the cache does not show them so yet.
 	claimed func(context.Context, *appsv1.Deployment) ([]*appsv1.ReplicaSet, error)
 	// podsOf returns the pods that a ReplicaSet controls.
 	podsOf func(*appsv1.ReplicaSet) []*corev1.Pod
@@ -44,6 +45,7 @@ func newAPI(cc kit.ControllerContext, sets cache.Store[*appsv1.ReplicaSet], pods
 			c := claim.Claimer[*appsv1.ReplicaSet]{
 				Owner: d, Kind: ownerKind, Selector: selector,
 				Recheck: claim.Live(cc.Live, d), Patch: claim.Patches[appsv1.ReplicaSet](cc.Client),
+				Adopt: claim.Adoptions[appsv1.ReplicaSet](cc.Client),
 			}
 			known := index.Owned(sets, index.ByController[*appsv1.ReplicaSet](), d)
 			return c.Claim(ctx, append(known, sets.By(index.Orphans[*appsv1.ReplicaSet](), d.Namespace)...))

@@ -45,7 +45,7 @@ func (r *reconciler) Reconcile(ctx context.Context, d *appsv1.Deployment) (kit.R
 		return kit.Done, r.refuse(ctx, d)
 	}
 	ro, err := r.observe(ctx, d, time.Now())
-	if err != nil || ro == nil {
+	if err != nil {
 		return kit.Done, err
 	}
 	err = r.step(ctx, ro)
@@ -53,8 +53,8 @@ func (r *reconciler) Reconcile(ctx context.Context, d *appsv1.Deployment) (kit.R
 	return kit.After(ro.check), errors.Join(err, r.record(ctx, ro))
 }
 
-// observe collects what there is of a Deployment. It returns nil if ReplicaSets have just been adopted: the cache does
-// not show them as they are now, and their change brings the Deployment back.
+// observe collects what there is of a Deployment. ReplicaSets that have just been adopted take part: where an admission
+// policy keeps their owner off them, nothing changes that would bring the Deployment back.
 func (r *reconciler) observe(ctx context.Context, d *appsv1.Deployment, now time.Time) (*rollout, error) {
 	b, err := boundsOf(&d.Spec)
 	if err != nil {
@@ -63,9 +63,6 @@ func (r *reconciler) observe(ctx context.Context, d *appsv1.Deployment, now time
 	sets, err := r.api.claimed(ctx, d)
 	if err != nil {
 		return nil, err
-	}
-	if slices.ContainsFunc(sets, func(rs *appsv1.ReplicaSet) bool { return metav1.GetControllerOfNoCopy(rs) == nil }) {
-		return nil, nil
 	}
 	slices.SortFunc(sets, byAge)
 	ro := &rollout{bounds: b, d: d, now: now, old: sets, status: d.Status}

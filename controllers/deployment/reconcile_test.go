@@ -338,3 +338,37 @@ func TestTheTerminatingGate(t *testing.T) {
 		}
 	})
 }
+
+func TestASetThatCannotBeOwnedIsUsedAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newDeployment("web", 2))
+		adoptions := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			switch {
+			case r.Resource.Resource != "replicasets":
+			case r.Verb == "create":
+				r.Object.SetOwnerReferences(nil)
+			case r.Verb == "patch":
+				adoptions++
+				r.Patch = []byte("{}")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Settle()
+		change(t, api, "web", func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) })
+		if got := sizes(t, api); got != "img:1=3" {
+			t.Errorf("after the size was changed: %s", got)
+		}
+		change(t, api, "web", image("img:2"))
+		if got := sizes(t, api); got != "img:1=3 img:2=1" {
+			t.Errorf("after the image was changed: %s", got)
+		}
+		if d := read(t, api, "web"); d.Status.ObservedGeneration != d.Generation {
+			t.Errorf("the status is of generation %d, not of %d", d.Status.ObservedGeneration, d.Generation)
+		}
+		if adoptions == 0 || adoptions > 20 {
+			t.Errorf("%d tries to adopt", adoptions)
+		}
+	})
+}

@@ -32,6 +32,9 @@ type Claimer[P client.Object] struct {
 	Recheck func(ctx context.Context) error
 	// Patch writes to an object. Required. See Patches.
 	Patch func(ctx context.Context, obj P, p client.Patch) error
+	// Adopt, if given, makes the adoptions in place of Patch, and what it returns takes the place of the adopted object.
+	// It is for owners that write to what they have just adopted. See Adoptions.
+	Adopt func(ctx context.Context, obj P, p client.Patch) (P, error)
 	// Finalizers are added to what is adopted and taken from what is released.
 	Finalizers []string
 }
@@ -109,14 +112,14 @@ func (c *Claimer[P]) adopt(ctx context.Context, objs []P) ([]P, error) {
 	}
 	got := make([]bool, len(objs))
 	err := kit.Batch(ctx, len(objs), patchesAtOnce, func(ctx context.Context, i int) error {
-		err := c.Patch(ctx, objs[i], adoption(c.Owner, c.Kind, objs[i].GetUID(), c.Finalizers))
+		stored, err := c.take(ctx, objs[i])
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
 			return fmt.Errorf("adopt %s: %w", klog.KObj(objs[i]), err)
 		}
-		got[i] = true
+		got[i], objs[i] = true, stored
 		return nil
 	})
 	adopted := objs[:0]
@@ -126,6 +129,15 @@ func (c *Claimer[P]) adopt(ctx context.Context, objs []P) ([]P, error) {
 		}
 	}
 	return adopted, err
+}
+
+// take makes the owner the controller of one object, and returns it as the claim is to return it.
+func (c *Claimer[P]) take(ctx context.Context, obj P) (P, error) {
+	p := adoption(c.Owner, c.Kind, obj.GetUID(), c.Finalizers)
+	if c.Adopt != nil {
+		return c.Adopt(ctx, obj, p)
+	}
+	return obj, c.Patch(ctx, obj, p)
 }
 
 // release takes the owner out of the objects' references. An object that is gone, or no longer the one that the cache

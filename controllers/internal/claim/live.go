@@ -40,3 +40,10 @@ func Patches[T any, P client.Ptr[T]](c *client.Client) func(context.Context, P, 
 		return err
 	}
 }
+
+// Adoptions returns an Adopt function that writes through the client and returns the object as stored.
+func Adoptions[T any, P client.Ptr[T]](c *client.Client) func(context.Context, P, client.Patch) (P, error) {
+	return func(ctx context.Context, obj P, p client.Patch) (P, error) {
+		return client.PatchObject[T, P](ctx, c, obj, p)
+	}
+}
