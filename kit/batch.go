@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Batch calls f for 0 to n-1, at most limit at a time, and returns when all have ended. It returns the errors of all
-// calls as one, whose text is that of a few; panics are among them. Calls not yet begun are left out, with an error, once
-// ctx has ended or the controller is stopping.
+// Batch calls f for 0 to n-1, at most limit at a time, and returns when all calls have ended. It returns their errors and
+// panics as one error, whose text spells out only the first few. Once ctx has ended or the controller is stopping, no
+// further call is begun, and that is among the errors.
 func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	var (
 		wg   sync.WaitGroup
@@ -51,8 +51,9 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 	return &batchError{errs}
 }
 
-// BatchFirst is Batch, but its error is that of the first call, in their order, that returned one, whichever came first:
-// for where what refuses one call often refuses all, and the reason is shown to users and has to stay as it is.
+// BatchFirst is Batch, but of all errors it returns the one with the lowest index, whichever came first. It is for errors
+// that are shown to users, in an event or condition, where all calls often fail for the same reason: the text must not
+// change with the order in which they happen to fail.
 func BatchFirst(ctx context.Context, n, limit int, f func(ctx context.Context, i int) error) error {
 	failed := make([]error, n)
 	err := Batch(ctx, n, limit, func(ctx context.Context, i int) error {
@@ -64,10 +65,10 @@ func BatchFirst(ctx context.Context, n, limit int, f func(ctx context.Context, i
 			return e
 		}
 	}
-	return err // of a panic, or of calls that were left out
+	return err // from a panic, or because calls were not begun
 }
 
-// batchError is the failures of many calls. The text is that of a few: thousands would fill a log with one line.
+// batchError is the failures of many calls. Its text spells out only a few: thousands would make one very long log line.
 type batchError struct{ all []error }
 
 // shownErrors is how many failures of a batch are spelt out.
@@ -85,20 +86,20 @@ func (e *batchError) Error() string {
 // Unwrap returns all failures.
 func (e *batchError) Unwrap() []error { return e.all }
 
-// errUncalled marks a call that was left out because the context had ended or the controller is stopping.
+// errUncalled stands for a call that was not begun because the context had ended or the controller is stopping.
 var errUncalled = errors.New("not called: the controller is stopping")
 
-// Uncalled reports whether an error is, or has among others, that of a call of Batch or SlowStart that was left out as the
-// controller is stopping. It says nothing of the object that the call was about, and belongs in no status.
+// Uncalled reports whether an error is, or contains, that of a call which Batch or SlowStart did not begin because the
+// controller is stopping. Such an error says nothing about the object of the call, and belongs in no status.
 func Uncalled(err error) bool { return errors.Is(err, errUncalled) }
 
-// slowStartLimit bounds the calls of a SlowStart that are under way at once. The server takes a hundred requests at a time
-// on one connection. For more, the client opens another connection, which costs more than to wait for the first to end.
+// slowStartLimit bounds the concurrent calls of a SlowStart. The server takes a hundred requests at a time on one
+// connection. For more, the client opens another one, which costs more than waiting for a call to end.
 const slowStartLimit = 64
 
-// SlowStart calls f n times in batches of 1, 2, 4 and so on, each batch at once as far as that makes sense, and stops
-// after the first batch with a failure, so that a refusal that concerns all calls (a quota, say) is met once and not n
-// times. It returns how many calls succeeded and the first error.
+// SlowStart calls f n times in batches of 1, 2, 4 and so on. The calls of a batch run concurrently, up to a limit. It stops
+// after the first batch with a failure, so that a refusal that concerns all calls (a quota, say) costs a few calls and not
+// n. It returns how many calls succeeded and the first error.
 func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) error) (done int, err error) {
 	for size := 1; done < n && err == nil; size *= 2 {
 		size = min(size, n-done)

@@ -62,7 +62,7 @@ type ControllerContext struct {
 	Name string
 	// Client reads from the cache and writes to the server.
 	Client *client.Client
-	// Live reads from the server too.
+	// Live both reads from and writes to the server.
 	Live *client.Client
 	// Cache holds the informers shared by all controllers. Use Store for the typed view.
 	Cache *cache.Cache
@@ -83,7 +83,7 @@ type ControllerContext struct {
 	// Register publishes a controller's own metrics. Nil publishes nothing.
 	Register func(...compmetrics.Registerable)
 
-	// DryRun is told what would have been written, where Client and Live store nothing; nil in earnest.
+	// DryRun records what would have been written where Client and Live only have writes validated; nil otherwise.
 	DryRun *DryRun
 	// PanicPolicy says what happens on a panic; empty means IsolatePanics.
 	PanicPolicy PanicPolicy
@@ -91,8 +91,8 @@ type ControllerContext struct {
 	scope  *Scope
 	needs  *needs
 	panics *panics
-	kind   schema.GroupVersionKind // that a source was given, while it is attached
-	own    schema.GroupVersionKind // of the objects that the controller's keys name; empty where that is not known
+	kind   schema.GroupVersionKind // what OfKind set for the source that is being attached
+	own    schema.GroupVersionKind // of the objects that the controller's keys name; empty if that is not known
 }
 
 // Scope collects what the Init functions of one process build. The daemon runs and shows what is in it.
@@ -106,7 +106,7 @@ type Scope struct {
 // NewScope returns an empty scope.
 func NewScope() *Scope { return &Scope{} }
 
-// NewScopeFor returns an empty scope that passes on what is completed in it. The error is that of Complete.
+// NewScopeFor returns an empty scope that passes each completed controller to built, whose error Complete returns.
 func NewScopeFor(built func(Controller) error) *Scope { return &Scope{built: built} }
 
 // In returns a copy of the context, for one Init, whose controllers are collected in s.
@@ -118,7 +118,7 @@ func (cc ControllerContext) In(s *Scope) ControllerContext {
 	return cc
 }
 
-// Controllers returns what has been built so far, sub-loops included, in order of completion.
+// Controllers returns the control loops built so far, in order of completion.
 func (s *Scope) Controllers() []Controller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func storeOf[T any, P client.Ptr[T]](cc ControllerContext) (cache.Store[P], erro
 	return cache.Of[T, P](cc.Cache)
 }
 
-// backoffBase and backoffCap bound the time between two tries of a failing key; it doubles with each failure.
+// backoffBase and backoffCap bound the time between two retries of a failing key; it doubles with each failure.
 const (
 	backoffBase = 5 * time.Millisecond
 	backoffCap  = time.Minute

@@ -24,7 +24,7 @@ import (
 type Controller interface {
 	// Name is unique in the process: that of the context, or "<context>/<loop>" for a further loop.
 	Name() string
-	// Descriptor is the name of the descriptor, or else of the context, that the loop was built for.
+	// Descriptor is the name of the descriptor that the loop was built for or, if there is none, of its context.
 	Descriptor() string
 	// Run waits for the caches, works until ctx ends, and returns when no worker runs any more. It is called once;
 	// another call does nothing.
@@ -35,7 +35,7 @@ type Controller interface {
 	Healthy(now time.Time) error
 	// State returns what the debug page shows.
 	State(now time.Time) State
-	// Past returns the reconciles of the keys that the function picks, newest first, as far back as they are remembered.
+	// Past returns the remembered reconciles of the keys that picks selects, newest first.
 	Past(picks func(key string) bool) []Entry
 	// Sample returns the counts, at little cost, and begins a new span for the slowest reconcile.
 	Sample() Sample
@@ -57,7 +57,7 @@ func NewController[K comparable](cc ControllerContext, r Reconciler[K]) *Builder
 	return &Builder[K]{cc: cc, r: r, workers: 1}
 }
 
-// Loop names a further loop of the same descriptor; each Init has at most one without.
+// Loop names an additional loop of the same descriptor. Each Init may build at most one loop without a name.
 func (b *Builder[K]) Loop(name string) *Builder[K] {
 	b.loop = name
 	return b
@@ -99,7 +99,7 @@ func (b *Builder[K]) Complete() error {
 	c := &controller[K]{
 		name: name, cc: b.cc, r: b.r, workers: b.workers, onSkip: b.onSkip,
 		queue: newQueue(cmp.Or(b.queue, name), l, failures), failures: failures, lanes: l, running: map[K]time.Time{},
-		log: b.cc.Log.WithValues("controller", name), history: newHistory[K](),
+		log: b.cc.Log.WithValues("controller", name), phase: phaseBuilt, history: newHistory[K](),
 	}
 	if b.cc.own, err = b.keyKind(); err != nil {
 		return fmt.Errorf("controller %s: %w", name, err)
@@ -190,10 +190,10 @@ type controller[K comparable] struct {
 	workers  int
 	queue    workqueue.TypedRateLimitingInterface[K]
 	lanes    *lanes[K]
-	failures workqueue.TypedRateLimiter[K] // that of the queue: it counts them
+	failures workqueue.TypedRateLimiter[K] // the queue's own: it counts the failures of each key
 	sources  []attached[K]
 	writes   *ownWrites[K]
-	kind     string // of the objects that the keys name; empty where they name others
+	kind     string // of the objects that the keys name; empty if they name no objects of one kind
 	onSkip   func(stale schema.GroupResource)
 	log      klog.Logger
 
@@ -202,7 +202,7 @@ type controller[K comparable] struct {
 
 	mu      sync.Mutex // guards the fields below
 	phase   phase
-	since   time.Time // when phase began
+	since   time.Time // when phase began; zero while it is phaseBuilt
 	running map[K]time.Time
 	history history[K]
 }
@@ -260,7 +260,7 @@ func (c *controller[K]) background(ctx context.Context, s attached[K]) {
 // waitForSync waits until the caches and sources have their first state, saying every ten seconds which have not. It
 // reports false if ctx ended first.
 func (c *controller[K]) waitForSync(ctx context.Context) bool {
-	// Whoever takes over works as soon as its caches are confirmed; others may take their time.
+	// A new leader starts to work the moment its caches are confirmed; after a while nobody is in that hurry.
 	const soon, poll, later, say = time.Second, 5 * time.Millisecond, 100 * time.Millisecond, 10 * time.Second
 	start := time.Now()
 	next := start.Add(say)
@@ -354,8 +354,8 @@ func (c *controller[K]) step(ctx context.Context, key K) {
 	}, end)
 }
 
-// file decides what an outcome means for its key. It is the only place that knows the retry policy. It returns in how long
-// the key comes again without a change; 0 means that it does not.
+// file decides what an outcome means for its key. It is the only place that knows the retry policy. It returns the time
+// after which the key is reconciled again without a change; 0 means that no such reconcile is planned.
 func (c *controller[K]) file(key K, out Outcome, res Result, err error) (again time.Duration) {
 	switch out {
 	case OutcomeDone, OutcomeCancelled:

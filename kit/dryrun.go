@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// dryPatience is how long a change waits in a dry run before its key is reconciled. Whoever does the work in earnest sees
-	// the change at the same moment, and has done by then what there was to do.
+	// dryPatience is how long a change waits in a dry run before its key is reconciled. The process that does the real work
+	// sees the change at the same moment, and has reacted to it by then.
 	dryPatience = 5 * time.Second
-	// dryPause is the time before a key that would have been written for is looked at again without a change; it doubles with
-	// each look that finds the same. What has not been stored never shows up in the cache, so that nothing else would
-	// slow it down.
+	// dryPause is the time before a key whose reconcile would have written something is reconciled again without a change;
+	// it doubles each time that this repeats. A dry write never shows up in the cache, so nothing else would slow it down.
 	dryPause    = 20 * time.Second
 	dryPauseCap = 10 * time.Minute
 	// dryWritesLen is how many writes are remembered.
 	dryWritesLen = 512
 )
 
-// WouldWrite is a write that a dry run has the server validate and not store. Equal ones are one, with a count.
+// WouldWrite is a write that the server validated in a dry run and did not store. Equal ones are merged and counted.
 type WouldWrite struct {
 	Loop     string    `json:"loop"`
 	Key      string    `json:"key"` // for which it was made
@@ -37,7 +36,7 @@ type WouldWrite struct {
 }
 
 // DryRun remembers what the loops of a dry run would have written. A write leaves the list once a later reconcile of its key
-// finds nothing to write any more, as when another has done it. It is safe for concurrent use.
+// would not make it any more, as when another process has. It is safe for concurrent use.
 type DryRun struct {
 	mu      sync.Mutex // guards the fields below
 	open    map[dryKey]*dryKeyState
@@ -51,14 +50,14 @@ type dryKey struct{ loop, key string }
 // dryKeyState is what the last reconcile of a key would have written.
 type dryKeyState struct {
 	writes []WouldWrite
-	looks  int // that found something to write, in a row
+	looks  int // reconciles in a row that would have written something
 }
 
 // NewDryRun returns an empty list.
 func NewDryRun() *DryRun { return &DryRun{open: map[dryKey]*dryKeyState{}} }
 
-// Writes returns what would be written, the latest first; how many writes have left the list because there was nothing to
-// write any more; and how many because there were too many.
+// Writes returns what would be written, the latest first, how many writes have left the list because they were no longer
+// needed, and how many because the list was full.
 func (d *DryRun) Writes() (open []WouldWrite, settled, dropped uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,8 +71,8 @@ func (d *DryRun) Writes() (open []WouldWrite, settled, dropped uint64) {
 	return open, d.settled, d.dropped
 }
 
-// report files what the reconcile of a key would have written, and returns when to look again at the soonest; 0 says that it
-// does not matter.
+// report records what the reconcile of a key would have written. It returns how long the key has to wait at least before
+// it is reconciled again without a change; 0 means that it does not have to.
 func (d *DryRun) report(loop, key string, writes []client.DryWrite, now time.Time) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +90,9 @@ func (d *DryRun) report(loop, key string, writes []client.DryWrite, now time.Tim
 		next.looks = s.looks + 1
 	}
 	for _, w := range writes {
-		next.add(s, WouldWrite{loop, key, w.Verb, w.Resource, w.Object, w.Detail, 1, now, now})
+		next.add(s, WouldWrite{
+			Loop: loop, Key: key, Verb: w.Verb, Resource: w.Resource, Object: w.Object, Detail: w.Detail, Count: 1, First: now, Last: now,
+		})
 	}
 	if s != nil {
 		d.settled += next.gone(s)
@@ -110,7 +111,8 @@ func (w WouldWrite) same(o WouldWrite) bool {
 	return w.Verb == o.Verb && w.Resource == o.Resource && w.Object == o.Object && w.Detail == o.Detail
 }
 
-// add adds a write, or counts it where the reconcile before would have made it too, or this one already.
+// add adds a write. A repeat within the reconcile is only counted; one that the reconcile before would have made too keeps
+// its count and the time of the first.
 func (s *dryKeyState) add(before *dryKeyState, w WouldWrite) {
 	if i := slices.IndexFunc(s.writes, w.same); i >= 0 {
 		s.writes[i].Count++
@@ -152,8 +154,8 @@ func (d *DryRun) dropOldest(but dryKey) {
 	d.forget(oldest)
 }
 
-// dryRun files what a reconcile would have written, and returns the result that keeps the key from coming again at once. An
-// error after such a write comes from its not having been stored.
+// dryRun records what a reconcile would have written, and returns the result that keeps the key from being reconciled
+// again at once. An error that follows such a write is no failure: it comes from the write not having been stored.
 func (c *controller[K]) dryRun(key K, writes []client.DryWrite, now time.Time, res Result, err error) (Result, error) {
 	pause := c.cc.DryRun.report(c.name, keyText(key), writes, now)
 	var panicked *PanicError

@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// What a loop remembers of its past, so that a page can answer what happened to an object. Per loop this is at most
-// about 100 KiB of entries and, where everything fails, 64 KiB of error texts. It is taken as it is needed: a loop that
-// has reconciled ten keys has room for sixteen.
+// What a loop remembers of its past, so that the status page can show what happened to an object. Per loop this is at most
+// about 100 KiB of entries and, if everything fails, 64 KiB of error texts. Buffers grow as needed: a loop that has
+// reconciled ten keys has room for sixteen.
 const (
 	recentLen   = 1024 // the last reconciles, however they ended
-	troubleLen  = 256  // and the last ones that failed, which many good ones must not push out
+	troubleLen  = 256  // the last failures, kept apart so that successes do not push them out
 	errorLimit  = 512  // bytes of an error's text that are kept
-	historyLen  = 32   // how many of them the page of a loop shows
+	historyLen  = 32   // how many of the last reconciles the page of a loop shows
 	panicsLen   = 8
 	stackLimit  = 4096
 	firstLength = 16
 )
 
-// past is an Entry as the loop keeps it: formatted only when someone looks. Times are in nanoseconds, since 1970 or long.
+// past is an Entry as the loop keeps it: it is formatted only when someone looks.
 type past[K comparable] struct {
 	key     K
 	err     string
-	at      int64
-	took    int64
-	again   int64 // until the next look that is planned; 0: none
+	at      int64 // in Unix nanoseconds
+	took    int64 // in nanoseconds
+	again   int64 // nanoseconds until the next planned reconcile; 0: none is planned
 	writes  uint16
 	outcome uint8 // index in outcomes
 }
 
-// keep is a buffer of the last so many entries, which grows up to that.
+// keep is a ring of the last entries, which grows up to its limit.
 type keep[K comparable] struct {
 	buf   []past[K]
 	limit int
-	count int // of all there ever were
+	count int // of all entries that were ever added
 }
 
 func (k *keep[K]) add(e past[K]) {
@@ -63,7 +63,7 @@ func (k *keep[K]) each(f func(*past[K]) bool) {
 type history[K comparable] struct {
 	recent, trouble keep[K]
 	totals          [numOutcomes]uint64
-	took, slowest   time.Duration // in sum, and the longest since the last Sample
+	took, slowest   time.Duration // the sum, and the longest since the last Sample
 	writes          uint64
 	success         time.Time // end of the last reconcile that did not fail
 	finished        time.Time // end of the last reconcile
@@ -106,8 +106,8 @@ func (h *history[K]) last(n int) []Entry {
 	return out
 }
 
-// matching returns the entries whose key the function picks, newest first: those of the recent past, and before that the
-// failures that are still remembered.
+// matching returns the entries whose key picks selects, newest first: the recent ones, and then the failures from before
+// them that are still remembered.
 func (h *history[K]) matching(picks func(key string) bool) []Entry {
 	out := []Entry{}
 	oldest := int64(0)
@@ -153,7 +153,7 @@ func errorText(err error) string {
 	return clip(err.Error(), errorLimit)
 }
 
-// clip cuts a text, which may not be valid UTF-8 after that, and says so.
+// clip cuts a text to about limit bytes and marks the cut. It drops what the cut leaves of a character.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -16,11 +16,11 @@ type Outcome string
 // The outcomes. What each means for the key is decided in one place, controller.file.
 const (
 	OutcomeDone      Outcome = "done"      // nothing more to do until the next change
-	OutcomeLater     Outcome = "later"     // again after the time asked for
+	OutcomeLater     Outcome = "later"     // again after the time that the result asks for
 	OutcomeConflict  Outcome = "conflict"  // someone else wrote first: again soon, not an error
 	OutcomeFailed    Outcome = "failed"    // again with back-off
-	OutcomeTerminal  Outcome = "terminal"  // failed, and no retry can mend it
-	OutcomeDropped   Outcome = "dropped"   // the namespace is going away: nothing to do
+	OutcomeTerminal  Outcome = "terminal"  // failed, and no retry can cure it
+	OutcomeDropped   Outcome = "dropped"   // the namespace is being deleted: nothing to do
 	OutcomePanicked  Outcome = "panicked"  // again with back-off
 	OutcomeCancelled Outcome = "cancelled" // the process is stopping
 )
@@ -40,6 +40,7 @@ func (o Outcome) index() uint8 {
 	return numOutcomes - 1
 }
 
+// classify names how a reconcile ended. The first case that applies counts: a panic is reported even while stopping.
 func classify(ctx context.Context, res Result, err error) Outcome {
 	var p *PanicError
 	switch {
@@ -79,8 +80,8 @@ func allOf(err error, is func(error) bool) bool {
 	return is(err)
 }
 
-// RetryFrom marks an error that is not worth a quick second try, as the refusal of a quota is: the first retry comes
-// after that time, which doubles from there as usual. RetryFrom of nil is nil.
+// RetryFrom marks an error for which a quick retry is useless, such as an exhausted quota: the first retry comes after
+// that time, and the delay doubles from there as usual. RetryFrom of nil is nil.
 func RetryFrom(first time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -104,8 +105,8 @@ func firstRetry(err error) time.Duration {
 	return backoffBase
 }
 
-// retry has the key come again, after the given time at first and later with each further failure, but no later than the
-// result asks for, and returns in how long.
+// retry enqueues the key again with exponential back-off that begins at first, but no later than the result asks for. It
+// returns the delay.
 func (c *controller[K]) retry(key K, first time.Duration, res Result) time.Duration {
 	c.failures.When(key)
 	doublings := min(max(c.queue.NumRequeues(key)-1, 0), 20)

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// seenTimeout is how long a key waits at most for the cache to show a write that the server confirmed. A cache that
-	// lags longer has lost its watch, and its health check says so.
+	// seenTimeout bounds how long a key waits for the cache to show a write that the server confirmed. A cache that lags
+	// longer has lost its watch, and its health check says so.
 	seenTimeout = 5 * time.Minute
-	// unknownPause is how long a write may still be under way of which nothing is known. After it the cache is compared
-	// with the server, and the key waits until the cache would show the write.
+	// unknownPause is how long a write of unknown outcome may still be in flight. After it the cache is compared with the
+	// server, and the key waits until the cache would show the write.
 	unknownPause = 5 * time.Second
 	// recheck bounds the wait for a cache whose version rises without an event for the controller.
 	recheck = time.Second
@@ -42,14 +42,14 @@ type pendingWrite struct {
 	informer *cache.Informer
 	write    client.Write
 	until    time.Time
-	doubt    *doubt // of a write of unknown outcome
+	doubt    *doubt // nil unless the outcome of the write is unknown
 }
 
-// doubt is whether a write has been stored.
+// doubt is what is known of a write that may or may not have been stored.
 type doubt struct {
-	ask   time.Time // when the server can be asked
+	ask   time.Time // when to compare the cache with the server
 	asked bool
-	over  atomic.Bool // the cache shows the write if it has been stored
+	over  atomic.Bool // if the write has been stored, the cache shows it
 }
 
 func newOwnWrites[K comparable](c *cache.Cache, wake func(K)) *ownWrites[K] {
@@ -114,8 +114,8 @@ func (p *pendingWrites) add(n pendingWrite, latest map[*cache.Informer]int) {
 	p.writes = append(p.writes, n)
 }
 
-// hold returns the informer that the key has to wait for, or nil if it may go on. Then wake is called for the key when it
-// may, or when it is time to look again.
+// hold returns the informer that the key has to wait for, or nil if the key may be reconciled now. If it has to wait, wake
+// is called for it when the informer has caught up, or when it is time to look again.
 func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +144,7 @@ func (o *ownWrites[K]) hold(key K, now time.Time) (lagging *cache.Informer) {
 			})
 		}
 	}
-	// A timer of our own and not of the queue: it can be called off, and then costs no reconcile.
+	// A timer of our own rather than the queue's: it can be cancelled, and then costs no reconcile.
 	timer := time.AfterFunc(next, func() { o.wake(key) })
 	giveUp := func() {}
 	if first.write.Deleted || !first.write.Unknown {

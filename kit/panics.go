@@ -27,7 +27,7 @@ const (
 // Panic is a panic that has been caught.
 type Panic struct {
 	At     time.Time `json:"at"`
-	Loop   string    `json:"loop"`             // or the controller, where no one loop is concerned
+	Loop   string    `json:"loop"`             // or the controller, if it belongs to no single loop
 	Where  string    `json:"where"`            // what panicked: a reconcile, filter, handler or source
 	Object string    `json:"object,omitempty"` // the key, or the changed object
 	Value  string    `json:"value"`
@@ -36,23 +36,20 @@ type Panic struct {
 
 // panics remembers the last panics of a controller. All its loops share it, as filters and handlers belong to none.
 type panics struct {
-	mu    sync.Mutex // guards the fields below
-	count uint64
-	last  []Panic // oldest first
+	mu   sync.Mutex // guards last
+	last []Panic    // oldest first
 }
 
 func (p *panics) add(one Panic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count++
 	if len(p.last) == panicsLen {
 		p.last = slices.Delete(p.last, 0, 1)
 	}
 	p.last = append(p.last, one)
 }
 
-// of returns how many there were of a controller, and the last ones, newest first. Where the controller has several
-// loops, those of other loops are left out.
+// of returns the last panics of a loop, and those that belong to no single loop of its controller, newest first.
 func (p *panics) of(loop, controller string) (last []Panic) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +61,7 @@ func (p *panics) of(loop, controller string) (last []Panic) {
 	return last
 }
 
-// panickedOn is panicked for the handling of a change.
+// panickedOn is panicked for a panic in the handling of a change.
 func (cc ControllerContext) panickedOn(err error, where string, old, new client.Object) {
 	object := ""
 	for _, o := range []client.Object{new, old} {
@@ -76,8 +73,8 @@ func (cc ControllerContext) panickedOn(err error, where string, old, new client.
 	cc.panicked(cc.Name, err, where, object)
 }
 
-// panicked logs a panic and counts it under the name of a loop, or of the controller where no loop is known. Where the
-// policy is to crash it does not return.
+// panicked logs a panic and counts it under the name of a loop, or of the controller if no single loop is concerned. If
+// the policy is to crash it does not return.
 func (cc ControllerContext) panicked(loop string, err error, where, object string) {
 	one := Panic{At: time.Now(), Loop: loop, Where: where, Object: object, Value: errorText(err)}
 	log := cc.Log.WithValues("in", where, "object", object)
@@ -99,7 +96,8 @@ func (cc ControllerContext) panicked(loop string, err error, where, object strin
 	crash(fmt.Sprintf("%s: %s of %s: %v", loop, where, object, err))
 }
 
-// crash ends the process. Nothing can recover the panic of a goroutine of its own, and nothing goes on meanwhile here.
+// crash ends the process. A panic in a goroutine of its own cannot be recovered by anyone, and the caller must not go on
+// meanwhile.
 func crash(why string) {
 	go panic(why)
 	select {}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// lanes is the order of a queue: urgent keys first, then first in, first out. It is called by the queue under the
-// queue's own lock; the marks are shared with sources, and the time of the last move with whoever asks for health.
+// lanes is the order of a queue: urgent keys first, then first in, first out. The queue calls it under a lock of its own.
+// Without that lock sources set marks, and health checks read the two times.
 type lanes[K comparable] struct {
 	mu     sync.Mutex // guards marked
 	marked map[K]struct{}
@@ -21,7 +21,7 @@ type lanes[K comparable] struct {
 	voids      int            // the sum of overtaken
 
 	moved atomic.Int64 // when the queue last gave out a key or ceased to be empty, in Unix nanoseconds
-	since atomic.Int64 // when the key was added that has waited longest, in Unix nanoseconds; 0: none waits
+	since atomic.Int64 // when the longest-waiting key was added, in Unix nanoseconds; 0: none waits
 }
 
 func newLanes[K comparable]() *lanes[K] {
@@ -83,7 +83,7 @@ func (l *lanes[K]) Pop() K {
 	l.moved.Store(time.Now().UnixNano())
 	key := l.pop()
 	l.dropVoids()
-	l.since.Store(min(l.fast.head(), l.slow.head()) % never)
+	l.since.Store(min(l.fast.head(), l.slow.head()) % never) // 0 if both are empty
 	return key
 }
 
@@ -113,7 +113,7 @@ func (l *lanes[K]) dropVoids() {
 	}
 }
 
-// oldest returns how long the key has waited that has waited longest.
+// oldest returns how long the longest-waiting key has waited.
 func (l *lanes[K]) oldest(now time.Time) time.Duration {
 	since := l.since.Load()
 	if since == 0 {
@@ -125,7 +125,7 @@ func (l *lanes[K]) oldest(now time.Time) time.Duration {
 // lastMove returns when the queue last gave out a key or ceased to be empty.
 func (l *lanes[K]) lastMove() time.Time { return time.Unix(0, l.moved.Load()) }
 
-// queued is a key and since when it has waited, in Unix nanoseconds.
+// queued is a key and when it was added, in Unix nanoseconds.
 type queued[K comparable] struct {
 	key   K
 	since int64
@@ -165,7 +165,7 @@ func (r *ring[K]) pop() queued[K] {
 	return key
 }
 
-// head returns since when the first key has waited, or never where there is none.
+// head returns when the first key was added, or never if there is none.
 func (r *ring[K]) head() int64 {
 	if r.n == 0 {
 		return never

@@ -17,8 +17,8 @@ type Key = client.Key
 // KeyOf returns the key of an object.
 var KeyOf = client.KeyOf
 
-// Reconciler brings the cluster closer to what one key asks for. It is called for one key at a time per key, and may
-// be called for different keys at once. It must not rely on why it was called.
+// Reconciler brings the cluster closer to the desired state of what one key names. It is never called for the same key
+// twice at once, but for different keys concurrently. It must not depend on what caused the call.
 type Reconciler[K comparable] interface {
 	Reconcile(ctx context.Context, key K) (Result, error)
 }
@@ -40,8 +40,8 @@ type ObjectFunc[P client.Object] func(ctx context.Context, obj P) (Result, error
 // Reconcile calls f.
 func (f ObjectFunc[P]) Reconcile(ctx context.Context, obj P) (Result, error) { return f(ctx, obj) }
 
-// Result says when to reconcile the key again without a change; the zero value means not at all. With an error it bounds
-// the back-off: what has its time, as a deadline has, is not late because something else fails.
+// Result says when to reconcile the key again without a change; the zero value means not at all. Together with an error
+// it bounds the back-off, so that a deadline is not missed because something else fails.
 type Result struct {
 	// After is the time to wait; 0 or less means no further call.
 	After time.Duration
@@ -50,14 +50,14 @@ type Result struct {
 // Done is the result of a reconcile that needs no further call.
 var Done = Result{}
 
-// MostSeconds is the greatest number of seconds that a time.Duration holds, some 292 years. The API takes more in many fields;
+// MostSeconds is the greatest number of seconds that a time.Duration holds, some 292 years. Many API fields take more;
 // a limit beyond it is as good as none.
 const MostSeconds = int64(math.MaxInt64 / time.Second)
 
 // After asks for another call in d; 0 or less is Done.
 func After(d time.Duration) Result { return Result{After: d} }
 
-// Sooner returns the result that asks for the earlier call.
+// Sooner returns the result that asks for the earlier reconcile.
 func Sooner(a, b Result) Result {
 	switch {
 	case a.After <= 0:
@@ -68,7 +68,7 @@ func Sooner(a, b Result) Result {
 	return b
 }
 
-// Terminal marks an error that no retry can mend: it is counted and logged, and the key waits for its next change.
+// Terminal marks an error that no retry can cure: it is counted and logged, and the key waits for its next change.
 // Terminal(nil) is nil.
 func Terminal(err error) error {
 	if err == nil {
@@ -81,8 +81,8 @@ type terminalError struct{ error }
 
 func (e *terminalError) Unwrap() error { return e.error }
 
-// IsTerminal reports whether the error or one that it wraps was marked by Terminal. Of errors that are joined, all have
-// to be.
+// IsTerminal reports whether the error or one that it wraps was marked by Terminal. Joined errors are terminal only if
+// all of them are.
 func IsTerminal(err error) bool {
 	for at := err; at != nil; at = errors.Unwrap(at) {
 		if _, ok := at.(*terminalError); ok {

@@ -23,7 +23,7 @@ type Source[K comparable] struct {
 	name   string
 	delay  time.Duration
 	urgent bool
-	own    func(cc ControllerContext) (schema.GroupVersionKind, error) // the kind whose keys these are; nil where it has none
+	own    func(cc ControllerContext) (schema.GroupVersionKind, error) // the kind that the keys name; nil if they name none
 	attach func(cc ControllerContext, sink *sink[K]) (synced func() bool, err error)
 	run    func(ctx context.Context, sink *sink[K])
 }
@@ -101,9 +101,9 @@ func For[T any, P client.Ptr[T]](filters ...Filter[P]) Source[Key] {
 	return s
 }
 
-// Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change. Where the owners
-// are the controller's own kind, which it watches with For, the key of one that the cache does not hold is left out: For
-// yields it when the owner comes, and did when it went.
+// Owns yields the keys of the controlling owners, of kind Owner, of the objects of kind T as they change. If Owner is the
+// kind that the controller watches with For, an owner that is not in the cache is left out: For yields its key when it is
+// created, and did when it was deleted.
 func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[P]) Source[Key] {
 	return watch[T](false, func(cc ControllerContext) (func(old, new P, add func(Key)), error) {
 		owner, err := ownerOf(cc, O(new(Owner)))
@@ -127,7 +127,7 @@ func Owns[T, Owner any, P client.Ptr[T], O client.Ptr[Owner]](filters ...Filter[
 type ownerKind struct {
 	schema.GroupKind
 	namespaced bool
-	cached     *cache.Informer // of the controller's own kind; nil: it is not known which owners there are
+	cached     *cache.Informer // of the owners, if they are the controller's own kind; nil: it is not known which exist
 }
 
 func ownerOf(cc ControllerContext, example client.Object) (ownerKind, error) {
@@ -153,9 +153,9 @@ func findOwner(cc ControllerContext, gvk schema.GroupVersionKind) (ownerKind, er
 	return ownerKind{GroupKind: gvk.GroupKind(), namespaced: m.Scope.Name() == meta.RESTScopeNameNamespace}, nil
 }
 
-// ownerKey returns the key of an object's controlling owner if that is of the kind wanted, in any version, and is there
-// as far as that is known. References outlive API groups: where the owners are known, the UID tells that one of another
-// group means the owner of this one.
+// ownerKey returns the key of an object's controlling owner if that is of the wanted kind, in any version, and exists as
+// far as is known. References outlive API groups: where the owners are cached, a reference that names another group counts
+// if its UID is that of the owner.
 func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 	if obj == nil {
 		return Key{}, false
@@ -169,12 +169,12 @@ func ownerKey[T any, P client.Ptr[T]](obj P, owner ownerKind) (Key, bool) {
 		key.Namespace = obj.GetNamespace()
 	}
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	present := err == nil && gv.Group == owner.Group
+	sameGroup := err == nil && gv.Group == owner.Group
 	if owner.cached == nil {
-		return key, present
+		return key, sameGroup
 	}
-	o, there := owner.cached.Get(key)
-	return key, there && (present || o.GetUID() == ref.UID)
+	o, exists := owner.cached.Get(key)
+	return key, exists && (sameGroup || o.GetUID() == ref.UID)
 }
 
 // Watches yields, for each changed object of a kind, the keys that the function finds for it, before and after the
@@ -243,7 +243,7 @@ func watch[T any, K comparable, P client.Ptr[T]](own bool, route func(Controller
 	}}
 }
 
-// passes asks every filter. A filter that panics lets the change through: to reconcile once too often is harmless.
+// passes asks every filter. A filter that panics lets the change through: one reconcile too many is harmless.
 func passes[P client.Object](cc ControllerContext, filters []Filter[P], old, new P) (ok bool) {
 	if len(filters) == 0 {
 		return true
@@ -308,17 +308,17 @@ func Chan[K comparable](c <-chan K) Source[K] {
 	}}
 }
 
-// Trigger lets code call for a key: an engine, or another loop of the same controller. It is safe for concurrent use
+// Trigger lets code enqueue a key: an engine, or another loop of the same controller. It is safe for concurrent use
 // and does nothing until its source belongs to a completed controller.
 type Trigger[K comparable] struct{ sink *sink[K] }
 
 // NewTrigger returns a trigger. Give its Source to one controller.
 func NewTrigger[K comparable]() *Trigger[K] { return &Trigger[K]{sink: &sink[K]{}} }
 
-// Add calls for the key now.
+// Add enqueues the key now.
 func (t *Trigger[K]) Add(key K) { t.sink.add(key) }
 
-// AddAfter calls for the key in d.
+// AddAfter enqueues the key in d.
 func (t *Trigger[K]) AddAfter(key K, d time.Duration) { t.sink.addAfter(key, d) }
 
 // Source returns the source whose keys are those of the trigger.

@@ -33,8 +33,8 @@ type Entry struct {
 	Error   string        `json:"error,omitempty"` // its first 512 bytes
 	At      time.Time     `json:"at"`
 	Took    time.Duration `json:"tookNanoseconds"`
-	Writes  int           `json:"writes"`        // that it sent to the server and were not refused
-	Next    time.Time     `json:"next,omitzero"` // when the key was to be looked at again without a change
+	Writes  int           `json:"writes"`        // those that the server did not refuse
+	Next    time.Time     `json:"next,omitzero"` // when the key was to be reconciled again without a change
 }
 
 // Running is a reconcile under way.
@@ -52,26 +52,26 @@ type SourceState struct {
 
 // State is what a loop is doing.
 type State struct {
-	Name        string             `json:"name"`
-	Controller  string             `json:"controller"`
-	Kind        string             `json:"kind,omitempty"` // of the objects that its keys name, where they name objects of one kind
-	Phase       string             `json:"phase"`
-	Since       time.Time          `json:"since,omitzero"` // when the phase began
-	Workers     int                `json:"workers"`
-	QueueLength int                `json:"queueLength"`
-	Oldest      time.Duration      `json:"oldestNanoseconds"` // how long the key has waited that is next in the queue
-	Running     []Running          `json:"running"`
-	Totals      map[Outcome]uint64 `json:"totals"`
-	Retries     uint64             `json:"retries"` // reconciles that were to be tried again
-	Writes      uint64             `json:"writes"`
-	Skips       uint64             `json:"staleSkips"` // put off because the cache did not show the loop's own writes yet
-	LastSuccess time.Time          `json:"lastSuccess,omitzero"`
-	LastError   string             `json:"lastError,omitempty"`
-	FailingFrom time.Time          `json:"failingSince,omitzero"` // the first failure since the last success
-	Degraded    string             `json:"degraded,omitempty"`
-	Sources     []SourceState      `json:"sources"`
-	Panics      []Panic            `json:"panics,omitempty"` // the last ones, newest first
-	Last        []Entry            `json:"last"`
+	Name         string             `json:"name"`
+	Controller   string             `json:"controller"`
+	Kind         string             `json:"kind,omitempty"` // of the objects that its keys name, where they name objects of one kind
+	Phase        string             `json:"phase"`
+	Since        time.Time          `json:"since,omitzero"` // when the phase began
+	Workers      int                `json:"workers"`
+	QueueLength  int                `json:"queueLength"`
+	Oldest       time.Duration      `json:"oldestNanoseconds"` // how long the longest-waiting key of the queue has waited
+	Running      []Running          `json:"running"`
+	Totals       map[Outcome]uint64 `json:"totals"`
+	Retries      uint64             `json:"retries"` // reconciles that were to be tried again
+	Writes       uint64             `json:"writes"`
+	Skips        uint64             `json:"staleSkips"` // put off because the cache did not show the loop's own writes yet
+	LastSuccess  time.Time          `json:"lastSuccess,omitzero"`
+	LastError    string             `json:"lastError,omitempty"`
+	FailingSince time.Time          `json:"failingSince,omitzero"` // the first failure since the last success
+	Degraded     string             `json:"degraded,omitempty"`
+	Sources      []SourceState      `json:"sources"`
+	Panics       []Panic            `json:"panics,omitempty"` // the last ones, newest first
+	Last         []Entry            `json:"last"`
 }
 
 // Sample is what a loop has counted since it was built.
@@ -140,7 +140,7 @@ func (c *controller[K]) Past(picks func(key string) bool) []Entry {
 // Healthy implements Controller.
 func (c *controller[K]) Healthy(now time.Time) error {
 	if !c.started.Load() {
-		return nil // its sources are not asked before it runs: some count from then
+		return nil // its sources are not asked before it runs: some measure time from when they are first asked
 	}
 	informers, _ := c.cc.needs.list()
 	waiting := c.unsynced(informers)
@@ -148,7 +148,7 @@ func (c *controller[K]) Healthy(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.phase == phaseStopped || c.phase == "":
+	case c.phase == phaseStopped || c.phase == phaseBuilt:
 		return nil
 	case len(waiting) > 0 && now.Sub(c.since) > syncLimit:
 		return fmt.Errorf("waiting for %s since %s%s", strings.Join(waiting, ", "), c.since.Format(time.RFC3339), reasons(informers))
@@ -158,7 +158,7 @@ func (c *controller[K]) Healthy(now time.Time) error {
 			return fmt.Errorf("waiting for %s, which the API server does not have", i)
 		}
 		if since, reason := i.Failing(); reason != "" && now.Sub(since) > syncLimit {
-			return fmt.Errorf("the cache of %s is not kept up to date since %s: %s", i, since.Format(time.RFC3339), reason)
+			return fmt.Errorf("the cache of %s has not been kept up to date since %s: %s", i, since.Format(time.RFC3339), reason)
 		}
 	}
 	for key, began := range c.running {
@@ -209,9 +209,6 @@ func (c *controller[K]) State(now time.Time) State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Phase, s.Since = string(c.phase), c.since
-	if c.phase == "" {
-		s.Phase = string(phaseBuilt)
-	}
 	for key, began := range c.running {
 		s.Running = append(s.Running, Running{Key: keyText(key), Age: now.Sub(began)})
 	}
@@ -221,7 +218,7 @@ func (c *controller[K]) State(now time.Time) State {
 		s.Totals[o] = c.history.totals[i]
 	}
 	s.Retries, s.Writes = c.history.retries(), c.history.writes
-	s.LastSuccess, s.LastError, s.FailingFrom = c.history.success, c.history.lastError, c.history.failing
+	s.LastSuccess, s.LastError, s.FailingSince = c.history.success, c.history.lastError, c.history.failing
 	s.Last = c.history.last(historyLen)
 	return s
 }

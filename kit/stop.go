@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// stopGrace is how long calls that were under way when a controller was stopped may take to end. To break one off is
-// not to take it back: the server may carry it out all the same, at a time when another process leads.
+// stopGrace is how long the calls in flight when a controller is stopped may take to end. Cutting one off does not undo
+// it: the server may carry it out all the same, at a time when another process leads.
 const stopGrace = 5 * time.Second
 
 type stopKey struct{}
 
 // outlive returns a context for the calls of a controller that runs under ctx. It ends stopGrace after ctx, or with
-// cancel; until then stopping tells that ctx has ended.
+// cancel; meanwhile stopping reports that ctx has ended.
 func outlive(ctx context.Context) (calls context.Context, cancel context.CancelFunc) {
 	calls, end := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), stopKey{}, ctx.Done()))
 	stop := context.AfterFunc(ctx, func() {

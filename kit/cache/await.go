@@ -16,22 +16,22 @@ import (
 	"orrery/kit/client"
 )
 
-// awaitPoll is the time between two looks at whether the server has a kind.
+// awaitPoll is how often the server is asked whether it has a kind by now.
 const awaitPoll = 10 * time.Second
 
-// awaits reports whether an error is that of a kind that is to be waited for.
+// awaits reports whether err says that the server lacks a kind that this cache waits for.
 func (c *Cache) awaits(form Form, err error) bool {
 	return err != nil && c.o.Await && form == Structured && client.IsNotServed(err)
 }
 
-// await gives the informer of a kind that the server does not have what to list and watch once it has. Until then its
-// first call does not return. It is said once that the kind is missing.
-func (c *Cache) await(i *Informer, find func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)) (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
+// await returns the list and watch calls for a kind that the server does not have yet, whose first call blocks until the
+// server has it, and the resource that is likely to serve it. It logs once that the kind is missing.
+func (c *Cache) await(i *Informer, find func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)) (toolscache.ListerWatcher, schema.GroupVersionResource) {
 	c.o.Log.Info("The API server does not have a kind; what needs it waits", "kind", i.String())
 	resource, _ := meta.UnsafeGuessKindToResource(i.GVK)
 	i.missing.Store(true)
 	a := &awaited{informer: i, find: find, log: c.o.Log}
-	return &toolscache.ListWatch{ListWithContextFunc: a.list, WatchFuncWithContext: a.watch}, resource, nil
+	return &toolscache.ListWatch{ListWithContextFunc: a.list, WatchFuncWithContext: a.watch}, resource
 }
 
 // awaited lists and watches a kind as soon as the server has it.
@@ -60,7 +60,7 @@ func (a *awaited) watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return lw.WatchWithContext(ctx, o)
 }
 
-// wait returns once the server has the kind, or ctx has ended. A server that cannot be asked is asked again.
+// wait returns once the server has the kind, or with an error once ctx has ended. Any other error is retried.
 func (a *awaited) wait(ctx context.Context) (toolscache.ListerWatcherWithContext, error) {
 	for {
 		a.mu.Lock()

@@ -12,9 +12,9 @@ import (
 	"orrery/kit/client"
 )
 
-// barrier tells writers when the store has caught up with them. It hears of changes as the handlers do: after the store
-// has changed, so whatever it is told is already visible to readers. An event costs one atomic load while nobody waits,
-// and otherwise touches only the waiters it may concern.
+// barrier tells writers when the store has caught up with their writes. Like the handlers it is told of a change after the
+// store has changed, so what it is told is already visible to readers. An event costs one atomic load while nobody waits,
+// and otherwise touches only the waiters that it may concern.
 type barrier struct {
 	informer *Informer
 	open     atomic.Int32 // number of waiters
@@ -32,8 +32,8 @@ type waiter struct {
 }
 
 // Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
-// reached the version answered; for a delete, whether the object is gone, replaced or, unless the server said that it is
-// gone, marked for deletion. An informer that has been stopped shows all it ever will.
+// reached the resourceVersion that the server returned; for a delete, whether the object is gone, replaced or, unless the
+// server said that it is gone, marked for deletion. A stopped informer shows all it ever will.
 func (i *Informer) Seen(w client.Write) bool {
 	if i.parts != nil {
 		p := i.part(w.Key.Namespace)
@@ -146,7 +146,7 @@ func (i *Informer) version() uint64 {
 }
 
 // parseVersion reads a resourceVersion, which has been a comparable decimal number for every kind since Kubernetes
-// 1.35. Anything else is 0: seen by every store, so that an odd server delays nobody for ever.
+// 1.35. Anything else is 0, which every store has seen: an odd server must not make anyone wait for ever.
 func parseVersion(s string) uint64 {
 	v, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {

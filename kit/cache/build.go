@@ -20,8 +20,8 @@ import (
 	"orrery/kit/client"
 )
 
-// newInformer makes the informer of a kind, of one part or, where the cache is restricted to several namespaces, of one
-// part for each.
+// newInformer makes the informer of a kind. If the cache is restricted to several namespaces it is made of parts, one for
+// each.
 func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
 	namespaced, err := c.o.Client.Namespaced(gvk)
 	if c.awaits(form, err) {
@@ -72,10 +72,10 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 			client.Undecoded(c.undecoded(gvk, form)))
 	}
 	lw, resource, err := find()
-	if c.awaits(form, err) {
-		lw, resource, err = c.await(i, find)
-	}
-	if err != nil {
+	switch {
+	case c.awaits(form, err):
+		lw, resource = c.await(i, find)
+	case err != nil:
 		return nil, err
 	}
 	i.resource = resource
@@ -89,13 +89,13 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 		Transform:     c.transform(gvk, form),
 		Identifier:    c.measure(resource),
 	})
-	i.store, i.controller = store.(toolscache.Indexer), controller // as one that is asked for with indexes
+	i.store, i.controller = store.(toolscache.Indexer), controller // with Indexers, the store is an Indexer
 	i.full = controller.HasSyncedChecker().Done()
 	i.barrier.informer = i
 	return i, nil
 }
 
-// measure returns the name in metrics of the first informer of a resource.
+// measure returns the name under which an informer publishes metrics: of each resource, only the first one does.
 func (c *Cache) measure(resource schema.GroupVersionResource) (none toolscache.InformerNameAndResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *Cache) run(i *Informer) {
 	}
 }
 
-// open has the handlers told.
+// open begins to tell the handlers of changes.
 func (i *Informer) open() {
 	for _, p := range i.pieces() {
 		p.fanout.open(p.all)

@@ -31,8 +31,8 @@ const (
 // String returns the form as the debug pages show it.
 func (f Form) String() string { return [...]string{"structured", "unstructured", "metadata-only"}[f] }
 
-// Slimming says what of a kind is not kept. A slimmed object is never updated whole, since that would erase on the
-// server what is missing here.
+// Slimming says which fields of a kind are not kept. A slimmed object is never updated whole, since that would erase the
+// missing fields on the server.
 type Slimming struct {
 	// Drop removes fields from an object before it is stored. It owns the object.
 	Drop func(client.Object)
@@ -47,9 +47,9 @@ func (s Slimming) applies(obj client.Object) bool {
 	return s.Drop != nil && (s.Whole == nil || !s.Whole(obj))
 }
 
-// Kind says which objects of a kind are cached. Of those that are not, reads through the cache know nothing.
+// Kind says which objects of a kind are cached. To reads through the cache, the others do not exist.
 type Kind struct {
-	// Namespaces takes the place of those in Options; none means those.
+	// Namespaces overrides those of Options, unless it is empty.
 	Namespaces []string
 	// Labels and Fields are selectors in their text form.
 	Labels, Fields string
@@ -61,14 +61,14 @@ type Options struct {
 	Client *client.Client
 	// Namespaces restricts the cache to some namespaces; none means all. Objects without a namespace are always cached.
 	Namespaces []string
-	// Kinds holds what is particular to a kind, in all its forms.
+	// Kinds restricts single kinds further, in all their forms.
 	Kinds map[schema.GroupVersionKind]Kind
 	// Slim holds, per kind, what to drop beside managed fields. It applies to the structured form.
 	Slim map[schema.GroupVersionKind]Slimming
-	// Resync is the period after which handlers see every object again, a tenth more or less so that the kinds do not come
-	// all at once; 0 means never.
+	// Resync is the period after which handlers see every object again; 0 means never. It is jittered by a tenth, so that
+	// the kinds do not all come at once.
 	Resync time.Duration
-	// Await makes an informer also of a structured kind that the server does not have, which waits for it; otherwise to ask
+	// Await allows informers of structured kinds that the server does not have: they wait until it does. Otherwise asking
 	// for one is an error.
 	Await bool
 	// Name is the process's name in the metrics of its informers; nil publishes none.
@@ -87,11 +87,11 @@ type Cache struct {
 	o Options
 
 	mu        sync.Mutex      // guards the fields below
-	ctx       context.Context // of the informers; nil: they do not run
-	opened    bool            // handlers are told
-	first     context.Context // until its end those that are in doubt come before new informers; nil: none is
+	ctx       context.Context // of the informers; nil: they do not run yet
+	opened    bool            // handlers are told of changes
+	first     context.Context // set by Confirm: new informers wait for its end; nil: they wait for nothing
 	informers map[informerID]*Informer
-	measured  map[schema.GroupVersionResource]bool // resources whose metrics are taken by an informer
+	measured  map[schema.GroupVersionResource]bool // resources of which an informer publishes metrics
 	running   sync.WaitGroup
 }
 
@@ -100,9 +100,9 @@ func New(o Options) *Cache {
 	return &Cache{o: o, informers: map[informerID]*Informer{}, measured: map[schema.GroupVersionResource]bool{}}
 }
 
-// Start runs every informer asked for so far and, at once, each one asked for later, and has their handlers told. They
-// end with ctx. After Warm it opens what runs already: handlers hear of all that is cached by then as if it had just been
-// listed.
+// Start runs every informer asked for so far and, from then on, each one as it is asked for, until ctx ends. Handlers are
+// told of changes. After Warm the informers run already; their handlers are told of all that is cached by then as if it
+// had just been listed.
 func (c *Cache) Start(ctx context.Context) {
 	var opening sync.WaitGroup
 	defer opening.Wait() // without the lock, which handlers may need
@@ -124,8 +124,8 @@ func (c *Cache) Start(ctx context.Context) {
 	}
 }
 
-// Warm runs every informer asked for so far without a word to any handler, so that Start later finds their stores filled.
-// They end with ctx. Nothing piles up in the meantime but the objects themselves: queues stay empty.
+// Warm runs every informer asked for so far, until ctx ends, without telling any handler, so that a later Start finds the
+// stores filled. Nothing piles up in the meantime but the objects themselves: queues stay empty.
 func (c *Cache) Warm(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,8 +147,8 @@ func (c *Cache) sorted() []*Informer {
 	return out
 }
 
-// Started reports whether Start has been called. A controller that caches kinds of its own finding waits for it: by then
-// the others have said which kinds they need structured.
+// Started reports whether Start has been called. A controller that discovers the kinds to cache waits for it: by then the
+// other controllers have asked for those that they need structured.
 func (c *Cache) Started() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,18 +209,17 @@ func (c *Cache) Serving(gvk schema.GroupVersionKind) []*Informer {
 	return out
 }
 
-// Remove stops the informer of a kind and forgets it, for kinds that have gone from the server. The structured
-// informers that controllers hold are never removed.
+// Remove stops and forgets the informer of a kind that has gone from the server. Structured informers stay, as controllers
+// hold on to them.
 func (c *Cache) Remove(gvk schema.GroupVersionKind, form Form) {
-	c.mu.Lock()
-	i := c.informers[informerID{gvk, form}]
-	if form != Structured {
-		delete(c.informers, informerID{gvk, form})
-	}
-	c.mu.Unlock()
 	if form == Structured {
 		return
 	}
+	id := informerID{gvk, form}
+	c.mu.Lock()
+	i := c.informers[id]
+	delete(c.informers, id)
+	c.mu.Unlock()
 	if i != nil && i.stop != nil {
 		i.stop()
 	}

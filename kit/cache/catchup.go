@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// catchUpLimit is how long a store is compared with the server again and again. One that lags longer has lost its watch.
+// catchUpLimit bounds how long a store is compared with the server. One that lags longer has lost its watch.
 const catchUpLimit = 5 * time.Minute
 
-// catchUps are those who wait for a store to hold what the server has.
+// catchUps are the callers that wait for a store to hold what the server has.
 type catchUps struct {
 	mu      sync.Mutex // guards the fields below
-	waiting []func()   // for a comparison that begins after they came
+	waiting []func()   // for the next comparison: one that runs already may have begun before their write
 	running bool
 }
 
 // WhenCaughtUp calls f once the store of an informer has been found to hold all that the server had at some time after
-// this call, or if it does not come to that for minutes. It is for those who do not know what became of a write, and it
-// costs a request: callers that come together share it.
+// this call, or after minutes in which it did not catch up. It is for callers that do not know what became of a write. It
+// costs a request, which callers that come at the same time share.
 func (c *Cache) WhenCaughtUp(i *Informer, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil || c.ctx.Err() != nil {
-		return // nothing is cached, or nobody waits any more
+		return // nothing is cached yet, or the process is stopping
 	}
 	i.catchUps.mu.Lock()
 	defer i.catchUps.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *Cache) WhenCaughtUp(i *Informer, f func()) {
 	})
 }
 
-// catchUp returns when every part of an informer has caught up, or the time for it is over.
+// catchUp returns when every part of an informer has caught up, or catchUpLimit has passed.
 func (c *Cache) catchUp(ctx context.Context, whole *Informer) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()

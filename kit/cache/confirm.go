@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// fewObjects is up to how many objects are compared at once, without a first look at whether that is needed; where the
-	// first work of a new leader waits, the look is worth it only for many more.
+	// Up to fewObjects are compared without asking first whether that is needed. While the first work of a new leader waits,
+	// the extra request is worth it only for more than fewToBegin.
 	fewObjects, fewToBegin = 200, 20_000
-	// aMoment is how long a cache of many objects, which something changes all the time, has to get there by itself.
+	// aMoment is how long a cache of many objects, one of which always changes, has to reach a version by itself.
 	aMoment = 20 * time.Millisecond
-	// lagLimit is how long a cache may lack what the server has before it is listed anew.
+	// lagLimit is how long a cache may lag behind the server before it is listed anew.
 	lagLimit = 2 * time.Second
-	// firstLimit is how long new informers let those in doubt go first, headStart how long then the work that waited for these.
+	// New informers wait until those in doubt are confirmed, for firstLimit at most, and then for headStart, so that the
+	// reconciles that waited for the confirmation are served first.
 	firstLimit, headStart = time.Second, 100 * time.Millisecond
-	// confirmPoll is the time between two looks at a cache that lags, confirmRetry that after a failed request.
+	// confirmPoll is the time between two looks at a cache that lags, confirmRetry the time after a failed request.
 	confirmPoll, confirmRetry = 5 * time.Millisecond, 500 * time.Millisecond
 )
 
-// Confirm casts doubt on what is cached now, and returns. It is called by a process that has just become the leader: the
-// one before it has written what a slow watch may not have shown yet, and who acts on an older state does things twice. An
-// informer counts as not synced from then on until its store has been found to hold all that the server had after the
-// call: because the store has reached the version of a consistent list, or because its objects are those of one, by name
-// and version. One that stays behind is listed anew. What the informer cannot be asked about stays in doubt, with
-// whoever needs it. Informers that are asked for meanwhile wait a while, as the first work waits for what is in doubt.
+// Confirm puts all that is cached in doubt, and returns. A process calls it when it has just become the leader: the last
+// leader may have written what a slow watch has not shown yet, and acting on the older state would do things twice. Each
+// informer counts as not synced until its store has been found to hold all that the server had after the call: either the
+// store has reached the version of a consistent list, or its objects are those of one, by name and version. An informer
+// that stays behind is listed anew. While the server cannot be asked, the informer stays in doubt, and the controllers
+// that need it wait. Informers that are asked for meanwhile start a little later, so that they do not delay this.
 func (c *Cache) Confirm(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +45,7 @@ func (c *Cache) Confirm(ctx context.Context) {
 		return // they will list after this
 	}
 	var doubts sync.WaitGroup
-	first, certain := context.WithTimeout(ctx, firstLimit)
+	first, endFirst := context.WithTimeout(ctx, firstLimit)
 	c.first = first
 	log := c.o.Log
 	for _, whole := range c.sorted() {
@@ -58,7 +59,7 @@ func (c *Cache) Confirm(ctx context.Context) {
 		}
 	}
 	c.running.Go(func() {
-		defer certain()
+		defer endFirst()
 		doubts.Wait()
 		pause(first, headStart)
 	})
@@ -93,8 +94,8 @@ func (c *Cache) names(gvk schema.GroupVersionKind, namespace string) (lister, er
 	}, nil
 }
 
-// nameAndVersion is what is decoded of the objects in such a list. Nothing is reconciled before ten thousand pods have been
-// compared, and the rest of their metadata is most of what there would be to decode.
+// nameAndVersion is what is decoded of the objects in such a list. A new leader reconciles nothing until it has compared
+// perhaps ten thousand pods, and decoding the rest of their metadata would take most of that time.
 func nameAndVersion() wire.Message {
 	return wire.Message{In: map[int]wire.Message{objectMetadata: {Keep: []int{metadataName, metadataNamespace, metadataVersion}}}}
 }
@@ -137,8 +138,8 @@ func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (l
 	}
 }
 
-// compare returns how many objects the store lacks, holds in an older version, or holds although they are gone. Where it
-// holds more than a few, a version that it may have reached by itself is asked for first.
+// compare returns how many objects the store lacks, holds in an older version, or holds although they are gone. If it
+// holds more than few, it first asks for the current version only, which the store may reach by itself.
 func (i *Informer) compare(ctx context.Context, names lister, few int) (lag int, err error) {
 	var since metav1.ListOptions
 	if i.Len() > few {
@@ -151,7 +152,7 @@ func (i *Informer) compare(ctx context.Context, names lister, few int) (lag int,
 				return 0, nil
 			}
 		}
-		// As consistent as the first answer. To be as new as this one the server would ask its storage once more, and wait.
+		// As consistent as the first answer. For an even newer list the server would have to ask its storage again, and wait.
 		since = metav1.ListOptions{ResourceVersion: one.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	}
 	all, err := names(ctx, since)
@@ -168,13 +169,13 @@ func (i *Informer) compare(ctx context.Context, names lister, few int) (lag int,
 	}
 }
 
-// reached reports whether the store has reached a version. What cannot be compared has not been reached.
+// reached reports whether the store has reached a version. One that cannot be compared counts as not reached.
 func (i *Informer) reached(version string) bool {
 	v := parseVersion(version)
 	return v != 0 && i.version() >= v
 }
 
-// differs counts the objects in which the store is older than a list.
+// differs counts the objects that the store holds in an older state than a list.
 func (i *Informer) differs(all *metav1.PartialObjectMetadataList) (n int) {
 	listed := make(map[client.Key]struct{}, len(all.Items))
 	for at := range all.Items {
@@ -205,15 +206,15 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// again has an informer list anew what it watches, from the server's storage and not from its cache.
+// again makes an informer list anew what it watches, from the server's storage and not from its cache.
 type again struct {
 	mu      sync.Mutex // guards the fields below
 	wanted  bool       // until the list has been made
-	expire  bool       // the next watch is to be answered as one that is too old
+	expire  bool       // the next watch is answered with "too old", which makes the reflector list
 	current watch.Interface
 }
 
-// ask ends the watch and has it followed by a list.
+// ask ends the current watch, so that a list follows.
 func (a *again) ask() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,7 +249,8 @@ func (a *again) listed(err error) {
 	}
 }
 
-// watch says whether a watch may begin. One that begins with all objects is a list.
+// watch returns an error where the watch must not begin, as a list has to come first. A watch that begins with all objects
+// counts as a list.
 func (a *again) watch(o *metav1.ListOptions) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -264,7 +266,7 @@ func (a *again) watch(o *metav1.ListOptions) error {
 	return nil
 }
 
-// watching notes the watch that runs.
+// watching notes the current watch.
 func (a *again) watching(w watch.Interface, err error, withObjects bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 // fanout tells the handlers of an informer what changes, from the goroutine that keeps its store. A goroutine and a buffer
 // for each handler would cost more than the handlers do: they only map an object to keys, so none holds up another.
 type fanout struct {
-	// telling is held while a change is told, and while one who joins late is told what is in the store: each change comes
-	// after what it follows on.
+	// telling is held while handlers are told of a change, and while a late handler is told what is in the store: no handler
+	// sees a change before the state that it changes.
 	telling sync.Mutex
 
 	mu       sync.Mutex      // guards the fields below; no handler is called while holding it
-	opened   bool            // handlers are told
-	handlers []*Registration // replaced and never changed
+	opened   bool            // handlers are told of changes
+	handlers []*Registration // replaced and never modified
 }
 
-// join adds a handler. From the opening on it is told first what is in the store, which is not before this returns.
+// join adds a handler. Once the fan-out is open, the handler is told what is in the store before join returns.
 func (f *fanout) join(r *Registration, stored func() []any) {
 	if f.add(r) {
 		return
@@ -33,7 +33,7 @@ func (f *fanout) join(r *Registration, stored func() []any) {
 	f.add(r)
 }
 
-// add adds a handler, from the opening on only one that has been told what is in the store.
+// add adds a handler and reports whether it did: once the fan-out is open, only one that knows what is in the store.
 func (f *fanout) add(r *Registration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *fanout) leave(r *Registration) {
 	f.handlers = slices.DeleteFunc(slices.Clone(f.handlers), func(o *Registration) bool { return o == r })
 }
 
-// told returns the handlers that are told of changes: none before the opening.
+// told returns the handlers that are told of changes: none before open.
 func (f *fanout) told() []*Registration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,8 +60,8 @@ func (f *fanout) told() []*Registration {
 	return f.handlers
 }
 
-// open tells those that have joined what is in the store by now, as if that had just been listed, and from then on each
-// change. Until then changes are told nobody.
+// open tells the handlers what is in the store, as if that had just been listed, and from then on each change. Before that
+// nobody is told of anything.
 func (f *fanout) open(stored func() []any) {
 	f.telling.Lock()
 	defer f.telling.Unlock()
@@ -93,8 +93,8 @@ func (f *fanout) tell(old, new client.Object, listed bool) {
 type Registration struct {
 	informer *Informer
 	handler  Handler
-	listed   atomic.Bool     // it was told what was in the store when it came
-	parts    []*Registration // of an informer that is made of parts
+	listed   atomic.Bool     // it has been told what was in the store when it joined
+	parts    []*Registration // if the informer is made of parts
 }
 
 func (r *Registration) list(objs []any) {
@@ -122,8 +122,8 @@ func (r *Registration) Remove() {
 	}
 }
 
-// deliver makes an informer's handler of ours. An object that a later list has in the version that is known is no change;
-// a resync hands the very same one twice.
+// deliver adapts a Handler to client-go. An object that a relist returns in the version already known is no change; a
+// resync is told apart from that by passing the very same object twice.
 func deliver(tell Handler) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, listed bool) { tell(nil, o.(client.Object), listed) },

@@ -27,18 +27,18 @@ type Informer struct {
 	labels     labels.Selector // of the objects that are cached; nil: all
 	store      toolscache.Indexer
 	controller toolscache.Controller // keeps the store
-	full       <-chan struct{}       // closed when it holds the first list
+	full       <-chan struct{}       // closed when the store holds the first list
 	stopped    atomic.Bool
 	fanout     fanout
 	barrier    barrier
 	stop       context.CancelFunc
 	failing    atomic.Pointer[failure]
 	missing    atomic.Bool // the server does not have the kind
-	doubted    atomic.Bool // its store may be older than it has to be; see Cache.Confirm
+	doubted    atomic.Bool // its store may be out of date; see Cache.Confirm
 	again      again
 	streamed   streamed
 	catchUps   catchUps
-	parts      []*Informer // one for each of several namespaces; then the informer has no state of its own
+	parts      []*Informer // one for each of several namespaces; an informer that has parts has no store of its own
 }
 
 // failure is why a list or watch does not work, and since when.
@@ -48,8 +48,8 @@ type failure struct {
 }
 
 // Handler receives the changes of a kind: old is nil for a create, new is nil for a delete.
-// listed is true where the change was not watched but learnt from a list: an object of the first list, or one that a
-// later list no longer holds. A list may be older than what was watched before it.
+// listed is true if the change was not watched but inferred from a list: an object of the first list, or one that is
+// missing from a later list. A list may be older than what was watched before it.
 type Handler func(old, new client.Object, listed bool)
 
 // Resource returns the resource that serves the kind.
@@ -76,7 +76,7 @@ func (i *Informer) Concerns(w client.Write) bool {
 	return held
 }
 
-// HasSynced reports whether the first list is in the store, and there is no doubt that it is new enough.
+// HasSynced reports whether the first list is in the store, and the store is not in doubt; see Cache.Confirm.
 func (i *Informer) HasSynced() bool {
 	for _, p := range i.parts {
 		if !p.HasSynced() {
@@ -86,7 +86,7 @@ func (i *Informer) HasSynced() bool {
 	return i.parts != nil || i.filled() && !i.doubted.Load()
 }
 
-// filled reports whether the first list is in the store. It takes no lock, as handlers may ask.
+// filled reports whether the first list is in the store. It takes no lock, as it may be called by handlers.
 func (i *Informer) filled() bool {
 	select {
 	case <-i.full:
@@ -118,7 +118,7 @@ func (i *Informer) Failing() (since time.Time, reason string) {
 	return time.Time{}, ""
 }
 
-// note keeps the result of a list or watch call. Having to list again, and being stopped, is not a failure.
+// note keeps the result of a list or watch call. Having to list again is not a failure, and neither is being stopped.
 func (i *Informer) note(ctx context.Context, err error) {
 	switch {
 	case err == nil:
@@ -132,7 +132,8 @@ func (i *Informer) note(ctx context.Context, err error) {
 	}
 }
 
-// noting wraps the calls of an informer so that it knows whether they work.
+// noting wraps the list and watch calls of an informer: their results are noted, a list anew that was asked for is made,
+// and watches that begin with all objects are supervised.
 func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	return &toolscache.ListWatch{
@@ -187,8 +188,8 @@ func (i *Informer) List(namespace string) []client.Object {
 }
 
 // AddHandler calls h for every change, one after another. All handlers of an informer are called in turn from one goroutine,
-// so none may block, and one that is added after the cache was started is told what is in the store before this returns.
-// The caller guards h against panics, and holds no lock that h takes.
+// so none may block. A handler that is added after the cache was started is told what is in the store before AddHandler
+// returns. The caller must guard h against panics and hold no lock that h takes.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
 	if i.parts != nil {
 		return i.addToParts(h)

@@ -6,8 +6,8 @@ import (
 	"orrery/kit/client"
 )
 
-// measured is how many objects of a kind Bytes looks at.
-const measured = 24
+// sampleSize is about how many objects of a kind Bytes measures.
+const sampleSize = 24
 
 // Bytes returns about how much memory the objects of the cache take, without indexes: it measures a few objects and
 // multiplies. What several objects share, as some strings, is counted for each.
@@ -16,7 +16,7 @@ func (i *Informer) Bytes() int64 {
 	if len(objects) == 0 {
 		return 0
 	}
-	step := max(1, len(objects)/measured)
+	step := max(1, len(objects)/sampleSize)
 	var sum int64
 	n := 0
 	for at := 0; at < len(objects); at += step {
@@ -31,10 +31,9 @@ func (i *Informer) Bytes() int64 {
 	return sum / int64(n) * int64(len(objects))
 }
 
-// mapEntry is about what a map takes per entry beside key and value, and perMap what an empty one takes.
 const (
-	mapEntry = 10
-	perMap   = 48
+	mapEntry = 10 // bytes that a map takes per entry beside key and value, roughly
+	perMap   = 48 // bytes that an empty map takes
 )
 
 // deepSize returns the memory that a value holds on to beyond its own words, and for a pointer that of what it points to.

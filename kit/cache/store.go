@@ -3,8 +3,6 @@ package cache
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"orrery/kit/client"
@@ -40,14 +38,7 @@ func Of[T any, P client.Ptr[T]](c *Cache, indexes ...Index[P]) (Store[P], error)
 // metav1.PartialObjectMetadata and does not name a kind. A kind that is cached structured as well has an informer for
 // each form.
 func OfKind[T any, P client.Ptr[T]](c *Cache, gvk schema.GroupVersionKind, indexes ...Index[P]) (Store[P], error) {
-	form := Structured
-	switch any(P(new(T))).(type) {
-	case *unstructured.Unstructured:
-		form = Unstructured
-	case *metav1.PartialObjectMetadata:
-		form = MetadataOnly
-	}
-	i, err := c.informer(informerID{gvk, form})
+	i, err := c.informer(informerID{gvk, formOf(P(new(T)))})
 	if err != nil {
 		return Store[P]{}, err
 	}
@@ -91,7 +82,7 @@ func (s Store[P]) List(namespace string) []P {
 }
 
 // By returns the objects filed under a value of an index, in no order. The index must have been given when the store
-// was made: asking for another one is a mistake in the program, and panics.
+// was made: asking for any other is a bug in the program, and panics.
 func (s Store[P]) By(ix Index[P], value string) []P { return s.by(ix.Name, value) }
 
 func (s Store[P]) by(index, value string) []P {

@@ -9,7 +9,7 @@ import (
 	"orrery/kit/client"
 )
 
-// The reads below serve an informer of one store, and one that is made of parts, each with the store of a namespace.
+// The methods below hide whether an informer has one store, or is made of parts that have one for each namespace.
 
 // part returns the part that holds a namespace, or nil if there is none.
 func (i *Informer) part(namespace string) *Informer {
@@ -112,7 +112,7 @@ func (i *Informer) addIndex(name string, keys func(any) ([]string, error)) error
 	return i.store.AddIndexers(toolscache.Indexers{name: keys})
 }
 
-// addToParts adds a handler to each part. They run beside each other, and a handler is promised one change at a time.
+// addToParts adds a handler to each part. The parts run concurrently, but a handler is promised one change at a time.
 func (i *Informer) addToParts(h Handler) (*Registration, error) {
 	var one sync.Mutex
 	r := &Registration{}

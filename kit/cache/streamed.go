@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// streamSilence is how long a watch that begins with all objects may tell nothing before it has said that these were all.
+	// streamSilence is how long a watch that begins with all objects may be silent before the bookmark that ends them.
 	streamSilence = 15 * time.Second
-	// streamTicks is how often the reader of a watch looks at its channel meanwhile without an event: every ten seconds.
+	// streamTicks is how many times the reflector looks at the channel of the watch in that time without there being an
+	// event: it does so every ten seconds.
 	streamTicks = 2
 )
 
-// errStreamed has objects listed that could come as events.
+// errStreamed makes the reflector fall back to a list.
 var errStreamed = errors.New("the server did not say which was the last object")
 
-// streamed is whether the objects of an informer can come as the first events of a watch. An extension API that is made by
-// hand, or a proxy, may take such a request for any other watch, and never say that these were all: then they are listed,
-// and if that happens again, always.
+// streamed remembers whether the objects of an informer can come as the first events of a watch. A handmade extension API,
+// or a proxy, may take such a request for an ordinary watch and never send the bookmark that ends the objects. Then they
+// are listed the next time and, if it happens again, always.
 type streamed struct {
 	mu       sync.Mutex // guards the fields below
 	failures int        // in a row
-	list     bool       // the next time
+	list     bool       // the next time, instead of a watch
 }
 
 // listed reports whether the objects have to be listed this time.
@@ -37,6 +38,7 @@ func (s *streamed) listed() bool {
 	return list
 }
 
+// result notes whether the objects of a watch came to an end.
 func (s *streamed) result(complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +50,8 @@ func (s *streamed) result(complete bool) {
 	s.list = true
 }
 
-// follow watches over a watch that begins with all objects. The version is that of the store: it changes when it has them.
+// follow supervises a watch that begins with all objects. version is that of the store, which changes when the store has
+// received them all.
 func (s *streamed) follow(w watch.Interface, version func() string) watch.Interface {
 	before := version()
 	f := &followed{Interface: w}
@@ -59,14 +62,14 @@ func (s *streamed) follow(w watch.Interface, version func() string) watch.Interf
 	return f
 }
 
-// followed is such a watch.
+// followed is a supervised watch.
 type followed struct {
 	watch.Interface
-	looks atomic.Int64 // of the reader at the channel: one for each event and tick
-	ended func()       // notes whether it has told all; once
+	looks atomic.Int64 // how often the reader has looked at the channel: once for each event and each tick
+	ended func()       // notes, once, whether all objects have come
 
 	mu    sync.Mutex // guards the fields below
-	seen  int64      // looks of the reader until ours
+	seen  int64      // value of looks at our last look
 	timer *time.Timer
 }
 
@@ -85,7 +88,7 @@ func (f *followed) Stop() {
 	f.Interface.Stop()
 }
 
-// look ends the watch if it has told nothing since the last look and still has not told all.
+// look ends the watch if it has been silent since the last look and has not sent all objects.
 func (f *followed) look(complete bool) {
 	if complete {
 		f.ended()

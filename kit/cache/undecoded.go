@@ -9,7 +9,7 @@ import (
 	"orrery/kit/wire"
 )
 
-// Where an object of any kind has its metadata on the wire, and what of it.
+// Protobuf field numbers of the metadata in an object of any kind, and of fields in the metadata.
 const (
 	objectMetadata        = 1
 	metadataName          = 1
@@ -18,8 +18,8 @@ const (
 	metadataManagedFields = 17
 )
 
-// undecoded returns what of a kind's objects is dropped without having been decoded: managed fields, and what the
-// slimming of the kind adds.
+// undecoded returns the fields of a kind that are dropped without being decoded: managed fields, and those that the
+// slimming of the kind names.
 func (c *Cache) undecoded(gvk schema.GroupVersionKind, form Form) wire.Message {
 	var m wire.Message
 	if form == Structured {

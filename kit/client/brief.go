@@ -11,9 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Brief makes a create, update or patch ask for no more than the metadata of what was stored: the object returned has its name,
-// UID, resourceVersion, generation and times, and nothing else. It is for callers that write many objects and read no
-// answer.
+// Brief makes a create, update or patch return only metadata of the stored object: its name, namespace, UID,
+// resourceVersion, generation, finalizers and times. It is for callers that write many objects and do not read the answer.
 func Brief(c *call) { c.brief = true }
 
 // protobufEnvelope begins every protobuf body of the API; a runtime.Unknown with the object follows.
@@ -22,7 +21,7 @@ var protobufEnvelope = []byte("k8s\x00")
 // doBrief sends a request whose answer is metadata only, and copies that into out.
 func doBrief(ctx context.Context, req *rest.Request, out Object) error {
 	answer := req.SetHeader("Accept", acceptMetadata).Do(ctx)
-	// Error, unlike Raw, reads a refusal's reason, message and causes.
+	// Error, unlike Raw, decodes the reason, message and causes of a refusal.
 	if err := answer.Error(); err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ type Ptr[T any] interface {
 func KeyOf(o metav1.Object) Key { return Key{Namespace: o.GetNamespace(), Name: o.GetName()} }
 
 // CacheReader serves reads of kinds that are cached in the form of the example (structured, unstructured or
-// metadata-only). ok is false where the kind is not; then the read goes to the server. An object that the cache does not
-// hold is a NotFound error.
+// metadata-only). ok is false if the kind is not cached in that form; then the read goes to the server. An object that the
+// cache does not hold is a NotFound error.
 type CacheReader interface {
 	GetCached(gvk schema.GroupVersionKind, example Object, key Key) (obj Object, ok bool, err error)
 	ListCached(gvk schema.GroupVersionKind, example Object, namespace string) (objs []Object, ok bool, err error)
@@ -54,7 +54,7 @@ type Options struct {
 type Client struct {
 	kinds  *kinds
 	cache  CacheReader                      // nil: reads go to the server
-	live   map[schema.GroupVersionKind]bool // kinds whose reads go to the server all the same
+	live   map[schema.GroupVersionKind]bool // kinds whose reads go to the server although there is a cache
 	dryRun bool
 }
 
@@ -74,7 +74,7 @@ func (c *Client) WithCache(r CacheReader) *Client {
 	return &d
 }
 
-// Uncached returns a client that reads some kinds, in every form, from the server although they may be cached.
+// Uncached returns a client that reads the given kinds, in every form, from the server even if they are cached.
 func (c *Client) Uncached(kinds ...schema.GroupVersionKind) *Client {
 	d := *c
 	d.live = maps.Clone(c.live)
@@ -92,8 +92,8 @@ func (c *Client) cached(gvk schema.GroupVersionKind, call call) bool {
 	return c.cache != nil && call.subresource == "" && call.place == nil && !c.live[gvk]
 }
 
-// Live returns a client whose reads go to the server. It also updates objects of kinds that the cache slims: give it
-// only what it has read itself.
+// Live returns a client whose reads go to the server. Unlike others it updates objects of kinds that the cache slims, so it
+// must only be given objects that it has read itself.
 func (c *Client) Live() *Client {
 	d := *c
 	d.cache = nil
@@ -123,11 +123,12 @@ func (c *Client) Namespaced(gvk schema.GroupVersionKind) (bool, error) {
 	return r.namespaced, nil
 }
 
-// Forget drops what the client knows of a kind that has gone from the server: one of the same name that comes later may
-// live elsewhere.
+// Forget drops what the client knows of a kind that has gone from the server: a later kind of the same name may be served
+// by another resource.
 func (c *Client) Forget(gvk schema.GroupVersionKind) { c.kinds.forget(gvk) }
 
-// GVKFor returns the kind of an object: of its Go type, or, for unstructured and metadata-only objects, the one it names.
+// GVKFor returns the kind of an object: that of its Go type or, for unstructured and metadata-only objects, the one set in
+// it.
 func (c *Client) GVKFor(obj runtime.Object) (schema.GroupVersionKind, error) {
 	return c.kinds.gvkFor(obj)
 }

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DryWrite is a write that the server has validated and not stored, as whoever made it asked.
+// DryWrite is a write that the server was asked to validate and not to store.
 type DryWrite struct {
 	Verb     string // create, update, patch, delete or deletecollection
 	Resource string // plural and group, with the subresource behind a slash
-	Object   string // namespace/name; of a name that is to be generated, the beginning
-	Detail   string // what it would have changed, in short
+	Object   string // namespace/name, or the prefix of a name that is to be generated
+	Detail   string // what it would have changed, abbreviated
 }
 
 // TakeDry returns the dry writes noted so far and forgets them.
@@ -29,7 +29,7 @@ func (l *WriteLog) TakeDry() []DryWrite {
 	return w
 }
 
-// act is what a call does, for the note of a dry write.
+// act is what a write does, as noted of a dry one.
 type act struct {
 	verb  string
 	patch *Patch
@@ -76,7 +76,7 @@ func objectText(obj Object) string {
 	return name
 }
 
-// changes says in which fields an object differs from the cached one, as far as it can be told.
+// changes says in which fields an object differs from the cached one; it is empty if that is not known.
 func (c *Client) changes(r *resource, obj Object) string {
 	if c.cache == nil || formOf(obj) != structured {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// form is how an object is represented in memory, which decides how it is asked for.
+// form is how an object is represented in memory, which decides how it is requested.
 type form int
 
 const (
@@ -78,7 +78,7 @@ type resourceID struct {
 	form form
 }
 
-// place is a resource by name.
+// place is a resource that a call names itself; see Resource.
 type place struct {
 	gvr        schema.GroupVersionResource
 	namespaced bool
@@ -164,7 +164,7 @@ func (k *kinds) resourceFor(gvk schema.GroupVersionKind, f form) (*resource, err
 	return r, nil
 }
 
-// resourceAt is resourceFor for a call that may name the resource.
+// resourceAt is resourceFor, unless the call names the resource itself.
 func (k *kinds) resourceAt(gvk schema.GroupVersionKind, f form, at *place) (*resource, error) {
 	if at == nil {
 		return k.resourceFor(gvk, f)

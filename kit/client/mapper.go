@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// askAgain is how long the server is not asked again whether it serves a kind that it did not serve.
+	// askAgain is the least time between two requests for the same kind that the server does not serve.
 	askAgain = time.Second
-	// askedKinds is of how many kinds it is remembered that they were asked for, unless more are within that time. Who may
-	// write objects may have them refer to any kind.
+	// askedKinds is the number of such kinds from which on those not asked for within askAgain are forgotten. It bounds the
+	// memory: whoever may write objects can make them refer to any number of kinds.
 	askedKinds = 1000
 )
 
-// Mapper maps kinds to resources, also those of CustomResourceDefinitions that are installed while it is in use: of a kind
-// that it does not know it asks the server, at most once a second, and learns everything anew where that has it now.
+// Mapper maps kinds to resources, including those of CustomResourceDefinitions that are installed while it is in use: it
+// asks the server about a kind that it does not know, at most once a second, and repeats the discovery if the server has
+// the kind by now.
 type Mapper struct {
 	*restmapper.DeferredDiscoveryRESTMapper
 	discovery discovery.DiscoveryInterface
@@ -58,7 +59,7 @@ func NewMapper(config *rest.Config, h *http.Client) (*Mapper, error) {
 // Discovery returns a client that asks the server each time.
 func (m *Mapper) Discovery() discovery.DiscoveryInterface { return m.discovery }
 
-// Known returns what the mapper knows of the server, and asks for what it does not.
+// Known returns a client that answers from what the mapper knows, and asks the server for the rest.
 func (m *Mapper) Known() discovery.CachedDiscoveryInterface { return m.known }
 
 // RESTMapping implements meta.RESTMapper.
@@ -81,7 +82,7 @@ func (m *Mapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.
 	return m.DeferredDiscoveryRESTMapper.RESTMappings(gk, versions...)
 }
 
-// outdated reports whether a kind is unknown that the server has by now.
+// outdated reports whether err says that a kind is unknown although the server has it by now.
 func (m *Mapper) outdated(gk schema.GroupKind, versions []string, err error) bool {
 	if !IsNotServed(err) {
 		return false
@@ -148,8 +149,8 @@ func (m *Mapper) versions(group string) []string {
 	return nil
 }
 
-// Served reports whether the server has a kind now, without regard to what the mapper remembers. An error says that it
-// could not be asked.
+// Served reports whether the server has a kind now, whatever the mapper remembers. An error means that the server could
+// not be asked.
 func Served(d discovery.ServerResourcesInterface, gvk schema.GroupVersionKind) (bool, error) {
 	list, err := d.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
 	switch {

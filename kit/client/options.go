@@ -13,15 +13,15 @@ type Option func(*call)
 
 type call struct {
 	gvk         schema.GroupVersionKind
-	place       *place // nil: where the mapping has the kind
+	place       *place // nil: the resource that the mapper has for the kind
 	subresource string
 	namespace   string
 	labels      string
 	fields      string
 	limit       int64
-	version     string
+	version     string // the least resourceVersion of a read
 	del         metav1.DeleteOptions
-	manager     string
+	manager     string // of fields
 	force       *bool
 	brief       bool
 	undecoded   *wire.Message
@@ -39,9 +39,9 @@ func newCall(opts []Option) call {
 // are of another kind.
 func Kind(gvk schema.GroupVersionKind) Option { return func(c *call) { c.gvk = gvk } }
 
-// Resource names the resource by which an object is read or written, where its kind does not tell: a server may have two
-// of one kind, or know of one that the mapping has elsewhere. Nothing of such a call comes from a cache, and none is waited
-// for after it.
+// Resource names the resource under which an object is read or written, where its kind is not enough: a server may have
+// two resources of one kind, or have moved a kind that the mapper still knows elsewhere. Such a call never reads from a
+// cache, and the control loop does not wait for a cache after it.
 func Resource(gvr schema.GroupVersionResource, namespaced bool) Option {
 	return func(c *call) { c.place = &place{gvr, namespaced} }
 }

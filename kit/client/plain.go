@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// decode reads an answer. An extension API that is made by hand may know nothing of metadata-only objects: of the whole
-// ones that it answers with instead, in JSON, the metadata is read.
+// decode reads an answer. A handmade extension API may know nothing of metadata-only objects: if it answers with whole
+// ones, in JSON, their metadata is read.
 func (r *resource) decode(answer rest.Result, into runtime.Object) error {
 	err := answer.Into(into)
 	if r.form != metadataOnly || !runtime.IsNotRegisteredError(err) {
@@ -23,7 +23,7 @@ func (r *resource) decode(answer rest.Result, into runtime.Object) error {
 	return nil
 }
 
-// likely reports whether something that was read as metadata is that of an object, or of a list of objects.
+// likely reports whether something that was decoded as metadata looks like that of an object, or of a list of objects.
 func likely(obj runtime.Object) bool {
 	switch o := obj.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -34,13 +34,13 @@ func likely(obj runtime.Object) bool {
 	return false
 }
 
-// deleteBody adds the options of a delete to a request. Where it concerns a kind by its metadata, of which nobody knows who
-// serves it, they are in JSON, which every server reads.
+// deleteBody adds the options of a delete to a request. Metadata-only kinds may be served by any extension API, so for
+// them the options are in JSON, which every server reads.
 func (r *resource) deleteBody(req *rest.Request, o metav1.DeleteOptions) *rest.Request {
 	if r.form != metadataOnly {
 		return req.Body(&o)
 	}
 	o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}
-	data, _ := json.Marshal(&o) // always can be encoded
+	data, _ := json.Marshal(&o) // cannot fail
 	return req.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(data)
 }

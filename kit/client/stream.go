@@ -16,8 +16,8 @@ const (
 	extensionRaw           = 1
 )
 
-// eventDecoder decodes the events of a watch, of each the type, without a copy of the object: the stream calls for the
-// next event only when the object of this one has been decoded.
+// eventDecoder decodes the events of a watch without copying the object in each: the stream reads the next event only when
+// the object of this one has been decoded.
 type eventDecoder struct{ runtime.Serializer }
 
 // Decode implements runtime.Decoder.
@@ -34,8 +34,8 @@ func (d eventDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, int
 	return event, defaults, nil
 }
 
-// chunkedFramer frames the body of a watch as the inner one does, and reads it in larger pieces. Each read of a body
-// takes locks, and after every few KiB has a message sent to the server that there is room for more.
+// chunkedFramer frames the body of a watch as the inner framer does, but reads it in larger pieces. Each read of an HTTP/2
+// body takes locks, and every few KiB send the server a window update.
 type chunkedFramer struct {
 	runtime.Framer
 	*buffers
@@ -51,13 +51,13 @@ const chunkSize = 16 << 10
 
 type chunk [chunkSize]byte
 
-// chunkedBody reads ahead. Most watches are silent most of the time, so that it has a buffer only while it has data: the
-// few bytes before a frame, for which it may wait long, are read without one.
+// chunkedBody reads ahead. Most watches are silent most of the time, so it holds a buffer only while it has data: the few
+// bytes before a frame, for which it may wait long, are read without one.
 type chunkedBody struct {
 	body io.ReadCloser
 	buf  *chunk // nil: nothing has been read ahead
-	rest []byte // of buf, what has not been given out
-	err  error  // of the last read, for when rest has been given out
+	rest []byte // the part of buf that has not been returned yet
+	err  error  // of the last read, returned after rest
 	*buffers
 }
 
@@ -83,7 +83,7 @@ func (c *chunkedBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// minAhead is the least that is asked for where the rest of a frame is on its way.
+// minAhead tells reads of a frame, whose bytes are on their way, from those of the few bytes before one.
 const minAhead = 16
 
 // Close implements io.Closer.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Traffic counts the requests of a process to the API server. Put it in front of a connection with Wrap.
+// Traffic counts the requests of a process to the API server. Wrap puts it in front of a transport.
 type Traffic struct {
 	reads, writes, throttled, failed atomic.Uint64
 	running                          atomic.Int64
@@ -52,5 +52,5 @@ func (t countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper returns the transport underneath, for those that look for its dialer.
+// WrappedRoundTripper returns the inner transport, for client-go code that looks for its dialer or TLS configuration.
 func (t countingTransport) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -12,18 +12,18 @@ import (
 	"orrery/kit/wire"
 )
 
-// Undecoded makes the list and watch calls of a ListWatch leave out a part of each object, which costs less than to
-// decode and then drop it. It concerns what arrives as protobuf; the rest is decoded whole.
+// Undecoded makes the list and watch calls of a ListWatch leave out a part of each object, which costs less than decoding
+// and then dropping it. It applies to protobuf; objects that arrive as JSON are decoded whole.
 func Undecoded(m wire.Message) Option { return func(c *call) { c.undecoded = &m } }
 
-// Fields of runtime.Unknown and of the type in it, in which the API wraps objects, and of lists.
+// Protobuf fields of runtime.Unknown, in which the API wraps objects, of the type in it, and of lists.
 const (
 	unknownType, unknownRaw = 1, 2
 	typeKind                = 2
 	listItems               = 2
 )
 
-// leanClient returns a client for the resource that leaves out a part of the objects that it decodes.
+// leanClient returns a client for the resource that leaves out m of the objects that it decodes.
 func (k *kinds) leanClient(r *resource, m wire.Message) (rest.Interface, error) {
 	kind := r.gvk.Kind
 	if r.form == metadataOnly {
@@ -49,7 +49,7 @@ func inEnvelope(m wire.Message) *wire.Cut {
 	return wire.New(wire.Message{In: map[int]wire.Message{unknownRaw: m}})
 }
 
-// leanNegotiation offers what the inner one does, with another way to decode protobuf.
+// leanNegotiation offers the same media types as the inner negotiation, with protobuf decoded by a leanDecoding.
 type leanNegotiation struct {
 	runtime.NegotiatedSerializer
 	leanDecoding
@@ -80,9 +80,9 @@ type leanDecoding struct {
 	*buffers
 }
 
-// buffers are those that nothing uses at the moment. The zero value is ready.
+// buffers are pools of buffers that are not in use. The zero value is ready.
 type buffers struct {
-	cuts   sync.Pool // of *[]byte, for what is decoded in part
+	cuts   sync.Pool // of *[]byte, for objects without what is left out
 	chunks sync.Pool // of *chunk, for what is read ahead
 }
 
@@ -105,7 +105,7 @@ func (s leanSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, i
 	if cut == nil {
 		return s.Serializer.Decode(data, defaults, into)
 	}
-	// What is decoded keeps nothing of the buffer.
+	// Decoded objects do not refer to the buffer.
 	buf := take[[]byte](&s.cuts)
 	defer func() {
 		if cap(*buf) <= chunkSize { // a list may be very large
@@ -120,8 +120,7 @@ func (s leanSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, i
 	return s.Serializer.Decode(*buf, defaults, into)
 }
 
-// cutFor returns what is left out of an enveloped object; nil if nothing is: others than those of the kind, as errors
-// are, stay whole.
+// cutFor returns what is left out of an enveloped object, or nil: objects of other kinds, such as errors, stay whole.
 func (d leanDecoding) cutFor(data []byte) *wire.Cut {
 	envelope, ok := bytes.CutPrefix(data, protobufEnvelope)
 	if !ok {

@@ -98,8 +98,8 @@ func PatchObject[T any, P Ptr[T]](ctx context.Context, c *Client, obj P, p Patch
 	return out, c.do(ctx, r, call, act{"patch", &p}, obj, req, out)
 }
 
-// Delete deletes an object. Only its kind, namespace, name and UID are read. Give IfUID to be sure that a successor of
-// the same name is not hit.
+// Delete deletes an object. Only its kind, namespace, name and UID are read. Without IfUID, the delete also hits a later
+// object of the same name.
 func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	call := newCall(opts)
 	r, err := c.resourceOf(obj, call)
@@ -107,7 +107,7 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 		return fmt.Errorf("delete %s: %w", KeyOf(obj), err)
 	}
 	call.del.DryRun = c.dry()
-	// Where the object stays for a while the server answers with it, which nobody reads: its metadata will do.
+	// If the object stays for a while the server returns it. Nobody reads that, so ask for no more than its metadata.
 	req := c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).SetHeader("Accept", acceptMetadata)
 	err = r.deleteBody(req, call.del).Do(ctx).Error()
 	if err != nil && !UnknownOutcome(err) && !isGone(err, obj) {
@@ -167,7 +167,7 @@ func (c *Client) resourceOf(obj Object, call call) (*resource, error) {
 	return c.kinds.resourceAt(gvk, formOf(obj), call.place)
 }
 
-// params adds the query of a write. Most writes have none, and the codec would look at each for what it could be.
+// params adds the query of a write. Most writes have none, so it is set by hand: the codec would inspect options each time.
 func (c *Client) params(req *rest.Request, call call) *rest.Request {
 	if c.dryRun {
 		req = req.Param("dryRun", metav1.DryRunAll)
@@ -220,22 +220,22 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 	return err
 }
 
-// isGone reports whether the server has told the writer that the object which it knows is gone. A cache that shows it lags
-// behind, as it does after the writer's own delete. A server that does not know the kind says nothing of the object.
+// isGone reports whether the server's answer means that the object that the writer knows is gone. A cache that still shows
+// it lags behind, just as after the writer's own delete. A 404 for the whole resource says nothing about the object.
 func isGone(err error, obj Object) bool {
 	return apierrors.IsNotFound(err) && obj.GetUID() != "" && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// released reports whether the write that was answered with this object was its last: one that is to be deleted, is not
-// waited for and has lost its last finalizer is gone. The answer has the version that it had before. A namespace has
-// finalizers of its own beside.
+// released reports whether the write that returned obj was its last: an object that is being deleted, has no grace period
+// left and has lost its last finalizer is gone, and is returned in the version that it had before. A namespace also has
+// finalizers in its spec.
 func released(gvk schema.GroupVersionKind, obj Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return gvk.GroupKind() != (schema.GroupKind{Kind: "Namespace"}) && obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
 // UnknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;
-// its time-outs and everything that happens to the connection are not.
+// its timeouts and connection errors are not.
 func UnknownOutcome(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return false
@@ -252,7 +252,7 @@ func NamespaceGoing(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// IgnoreConflict returns nil for a Conflict error, as a failed precondition is, and any other error as it is.
+// IgnoreConflict returns nil for a Conflict error, which a failed precondition is too, and any other error as it is.
 func IgnoreConflict(err error) error {
 	if apierrors.IsConflict(err) {
 		return nil

@@ -8,20 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Write is one write to the server, as the loop that made it has to remember it.
+// Write is what a control loop remembers of one of its writes to the server.
 type Write struct {
 	// GVK is the kind written.
 	GVK schema.GroupVersionKind
 	// Key and UID name the object. UID may be empty.
 	Key Key
 	UID types.UID
-	// ResourceVersion is the version that the server answered for a create, update or patch; empty for a delete.
+	// ResourceVersion is the one that the server returned for a create, update or patch; empty for a delete.
 	ResourceVersion string
-	// Labels are those of the object as stored, from which a cache that selects by labels knows whether it will show it.
+	// Labels are those of the object as stored. They tell whether a cache with a label selector will show it.
 	Labels map[string]string
 	// Deleted marks a delete: the cache has caught up once the object with this UID is gone or marked for deletion.
 	Deleted bool
-	// Gone marks a delete after which the object is known to be no more: a mark for deletion in the cache is not enough.
+	// Gone marks a delete after which the object is known not to exist: a deletion timestamp in the cache is not enough.
 	Gone bool
 	// Unknown marks a write that may or may not have been stored: the connection failed or the server timed out.
 	Unknown bool
@@ -57,7 +57,7 @@ func WithWriteLog(ctx context.Context, l *WriteLog) context.Context {
 	return context.WithValue(ctx, writeLogKey{}, l)
 }
 
-// note tells the log of ctx of a write. What has been written to a resource by name may be in no cache.
+// note adds a write to the log of ctx, unless the call named its resource itself: no cache may hold that one.
 func (c *call) note(ctx context.Context, w Write) {
 	if c.place != nil {
 		return

@@ -23,15 +23,15 @@ const (
 	// candidateRenewal is how often a candidate renews itself unasked. The API server forgets one after half an hour, and
 	// holds an election when one is half as old.
 	candidateRenewal = 5 * time.Minute
-	// candidateRetry is the time between two tries. A candidate that does not answer within 5 s is passed over.
+	// candidateRetry is the time between two attempts. A candidate that does not answer within 5 s is passed over.
 	candidateRetry = time.Second
-	// candidateWait is the same where the API server does not know candidates.
+	// candidateWait is the same where the API server does not serve LeaseCandidates.
 	candidateWait = 5 * time.Second
-	// candidateCall limits one request.
+	// candidateCall is the timeout of one request.
 	candidateCall = 5 * time.Second
-	// longGone is how old a candidate claims to be that does not stand any more: older than any that counts.
+	// longGone is the age that a withdrawn candidate pretends to have: the API server ignores any of that age.
 	longGone = 24 * time.Hour
-	// sayAgain is the time between two lines in the log about the same trouble.
+	// sayAgain is the time between two log lines about the same problem.
 	sayAgain = time.Minute
 )
 
@@ -47,8 +47,8 @@ type Candidate struct {
 	published atomic.Bool
 }
 
-// NewCandidate prepares the entry of a process of that identity for the lease of a namespace and name. It has a connection
-// of its own, as an answer that is late counts as none.
+// NewCandidate prepares the entry of the process with that identity for a lease. It has a connection of its own, because a
+// late answer counts as none.
 func NewCandidate(config *rest.Config, identity, namespace, lease string, v Versions) (*Candidate, error) {
 	config = client.AddAgent(rest.CopyConfig(config), userAgent)
 	apart(config, candidateCall)
@@ -67,7 +67,7 @@ func NewCandidate(config *rest.Config, identity, namespace, lease string, v Vers
 // Published reports whether the API server has taken the entry.
 func (c *Candidate) Published() bool { return c.published.Load() }
 
-// stand has the candidate run until ctx ends or the function is called that it returns, which waits for its end.
+// stand runs the candidate until ctx ends or resign is called, which waits until the candidate has been withdrawn.
 func (e *Election) stand(ctx context.Context) (resign func()) {
 	if e.candidate == nil {
 		return func() {}
@@ -122,7 +122,7 @@ func (c *Candidate) explain(log klog.Logger, err error) {
 }
 
 // follow publishes the entry and renews it whenever the API server asks, and from time to time. It returns when it has to
-// begin anew.
+// be started again.
 func (c *Candidate) follow(ctx context.Context) error {
 	have, err := c.renew(ctx, nil)
 	if err != nil {
@@ -168,8 +168,8 @@ func asked(c *coordinationv1beta1.LeaseCandidate) bool {
 	return ping != nil && (last == nil || last.Before(ping))
 }
 
-// renew says that the process lives. Without an entry as it was seen last it is fetched, made where there is none, and left
-// alone while it is fresh and nobody asks.
+// renew tells the API server that the process is alive. seen is the entry as it was last seen. If that is nil, the entry is
+// fetched, created if it does not exist, and left alone if it is recent and the API server does not ask.
 func (c *Candidate) renew(ctx context.Context, seen *coordinationv1beta1.LeaseCandidate) (*coordinationv1beta1.LeaseCandidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, candidateCall)
 	defer cancel()
@@ -205,8 +205,8 @@ func (c *Candidate) create(ctx context.Context) (*coordinationv1beta1.LeaseCandi
 	return made, nil
 }
 
-// withdraw keeps the API server from waiting for an answer of a process that is gone. The role of a controller manager
-// does not let it delete candidates, so that it makes its own so old that it counts no more, and is collected.
+// withdraw keeps the API server from waiting for the answer of a process that has ended. The role of a controller manager
+// does not allow it to delete candidates, so it backdates its own: the API server then ignores and finally removes it.
 func (c *Candidate) withdraw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), candidateCall/2)
 	defer cancel()

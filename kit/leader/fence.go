@@ -17,8 +17,8 @@ import (
 var ErrFenced = errors.New("write refused: the leader lease is not held")
 
 // Fence keeps a process that lost its lease from writing, whatever its goroutines are still doing. It closes by
-// itself when no renewal has succeeded for a lease duration, so that a process that was paused, and whose lease
-// another has taken meanwhile, writes nothing when it continues, before it has even looked at the lease.
+// itself when no renewal has succeeded for a lease duration: a process that was paused, and whose lease another one has
+// taken meanwhile, writes nothing when it continues, even before it looks at the lease.
 type Fence struct {
 	duration time.Duration             // of the lease; 0: no election, always open
 	renewed  atomic.Pointer[time.Time] // start of the last successful renewal; nil: none
@@ -26,7 +26,7 @@ type Fence struct {
 }
 
 // NewFence returns a fence for a lease of that duration. With 0, for a process that takes part in no election, it is open
-// until it is closed. Of a duration in fractions of a second the lease names the whole seconds, after which others take it.
+// until it is closed. A lease records whole seconds only, after which others take it, so fractions do not count.
 func NewFence(lease time.Duration) *Fence {
 	return &Fence{duration: cmp.Or(lease.Truncate(time.Second), lease)}
 }
@@ -69,9 +69,9 @@ func (t fencedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(t.withFencedBody(r))
 }
 
-// withFencedBody returns the request with a body that cannot be read once the fence is shut. Of hundreds of requests on
-// one connection many wait for their turn after the look above, some through a pause of the process; the body is what is
-// sent last, and the server drops a request that breaks off in it.
+// withFencedBody returns the request with a body that cannot be read once the fence is shut. After the check in RoundTrip a
+// request may wait long for its turn on a busy connection, or through a pause of the process. The body is sent last, and
+// the server drops a request whose body is cut off.
 func (f *Fence) withFencedBody(r *http.Request) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
@@ -103,7 +103,7 @@ func (b fencedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// Close implements io.Closer; the fence has a close of its own.
+// Close implements io.Closer. Without it the Close of the embedded Fence would be ambiguous.
 func (b fencedBody) Close() error { return b.ReadCloser.Close() }
 
 // fencedLock notes each successful renewal of the lease.
@@ -117,8 +117,8 @@ func (l fencedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRec
 	return l.noting(func() error { return l.Interface.Create(ctx, r) })
 }
 
-// Update implements resourcelock.Interface. An update that names no holder gives the lease away, and ends all writing
-// before it is sent: the election does so too when it has failed to renew, while the loops still run.
+// Update implements resourcelock.Interface. An update that names no holder releases the lease, so all writing ends before
+// it is sent: the election also releases it after a failure to renew, when the loops still run.
 func (l fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
 		l.Close()
@@ -127,7 +127,7 @@ func (l fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRec
 	return l.noting(func() error { return l.Interface.Update(ctx, r) })
 }
 
-// noting counts the lease from before the request: another process counts it from when it saw the change, which is
+// noting measures the lease from before the request: other processes measure it from when they see the change, which is
 // later.
 func (l fencedLock) noting(renew func() error) error {
 	start := time.Now()

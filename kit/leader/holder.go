@@ -14,7 +14,7 @@ func (e *Election) Holder() (identity string, mine bool) {
 	return "", false
 }
 
-// tell notes who holds the lease, for Holder: an election sees nothing of it while another process leads.
+// tell reports who holds the lease, for Holder: the election itself does not see it while another process leads.
 func (l *standbyLock) tell(r resourcelock.LeaderElectionRecord) {
 	if l.holder != nil {
 		l.holder(r.HolderIdentity)

@@ -24,16 +24,16 @@ import (
 	"orrery/kit/client"
 )
 
-// ErrLost ends the process: everything it still does would be done by two.
+// ErrLost ends the process at once: anything that it still did, the next leader might do too.
 var ErrLost = errors.New("the leader lease was lost; ending at once so that nothing is written twice")
 
-// ErrTermEnded ends the process in order: the API server has chosen another one to lead, which waits for the lease.
+// ErrTermEnded makes the process shut down: the API server has chosen another leader, which waits for the lease.
 var ErrTermEnded = errors.New("the API server has chosen another leader; the lease was given back to it")
 
 // WatchdogSlack is how long past the lease duration a lease may go without renewal before the process counts as dead.
 const WatchdogSlack = 20 * time.Second
 
-// Config says for which lease an Election runs, and how.
+// Config says which lease an Election is about, and how it runs.
 type Config struct {
 	// Lock is the lease; see NewLock.
 	Lock resourcelock.Interface
@@ -42,13 +42,13 @@ type Config struct {
 	// LeaseDuration is how long a lease is valid after its last renewal, RenewDeadline how long its holder tries to renew
 	// it, RetryPeriod the time between two tries.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-	// KeepOnStop leaves the lease as it is when the process stops, so that the next leader has to wait until it has run out.
+	// KeepOnStop does not release the lease when the process stops, so that the next leader has to wait until it expires.
 	KeepOnStop bool
 	// Watchdog is told of the election; nil if there is none.
 	Watchdog *leaderelection.HealthzAdaptor
 	// Fence opens with the lease. Required.
 	Fence *Fence
-	// Candidate leaves it to the API server who leads; nil means that whoever gets the lease first does.
+	// Candidate lets the API server choose the leader; nil means that whoever gets the lease first leads.
 	Candidate *Candidate
 }
 
@@ -62,7 +62,7 @@ type Election struct {
 	lost      chan struct{}
 	taken     chan struct{}           // closed when somebody else is seen to hold the lease while this process leads
 	giveUp    func()                  // closes taken, once
-	endTerm   context.CancelCauseFunc // has the work end in order; set by Run
+	endTerm   context.CancelCauseFunc // tells the work to end; set by Run
 	holder    atomic.Pointer[string]  // who was last seen to hold the lease
 }
 
@@ -93,9 +93,9 @@ func New(c Config) (*Election, error) {
 	return e, nil
 }
 
-// Run calls f while this process holds the lease and returns when f has, or with ErrLost at once. When ctx ends f has
-// to return by itself: only then is the lease given back. It returns ErrTermEnded where f was told to end because the
-// API server has chosen another leader.
+// Run calls f while this process holds the lease. It returns when f has returned, or ErrLost as soon as the lease is lost.
+// When ctx ends f has to return by itself: only then is the lease released. Run returns ErrTermEnded if f was told to end
+// because the API server has chosen another leader.
 func (e *Election) Run(ctx context.Context, f func(context.Context) error) error {
 	// The election outlives ctx: the lease is renewed until f has ended.
 	election, release := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), klog.FromContext(ctx)))
@@ -135,8 +135,8 @@ func (e *Election) Run(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// check looks at the lease as its holder finds it when it renews it. Somebody else in it is the end of all writing: it
-// was taken away, by someone whose clock goes before this one's or by hand.
+// check inspects the lease each time that its holder reads it for a renewal. If it names somebody else all writing ends:
+// it was taken away, by hand or by a process whose clock runs fast.
 func (e *Election) check(r resourcelock.LeaderElectionRecord) {
 	switch {
 	case r.HolderIdentity != e.identity && (r.HolderIdentity != "" || e.candidate != nil):
@@ -150,8 +150,8 @@ func (e *Election) check(r resourcelock.LeaderElectionRecord) {
 // LockKind is the kind of object that leases are kept in.
 const LockKind = resourcelock.LeasesResourceLock
 
-// NewIdentity makes up the name under which this process takes part in elections: that of the host and a random part,
-// as two processes on one host must not take each other's lease for their own.
+// NewIdentity makes the name under which this process takes part in elections: the host's name and a random part, so that
+// two processes on one host do not mistake each other's lease for their own.
 func NewIdentity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -160,9 +160,9 @@ func NewIdentity() (string, error) {
 	return host + "_" + uuid.NewString(), nil
 }
 
-// NewLock returns the lease of a namespace and name as a process of that identity takes it. It is renewed on a connection
-// of its own, with a timeout that leaves room for a second try before the renew deadline, and watched on another one while
-// somebody else holds it. Changes of leadership are published by the recorder.
+// NewLock returns a lease for the process of that identity. It is renewed on a connection of its own, with a timeout that
+// leaves time for a second attempt before the renew deadline, and watched on another connection while somebody else holds
+// it. Changes of leadership are published by the recorder.
 func NewLock(config *rest.Config, identity, kind, namespace, name string, renewDeadline time.Duration, recorder record.EventRecorder) (resourcelock.Interface, error) {
 	config = client.AddAgent(rest.CopyConfig(config), userAgent)
 	unlimited(config)
@@ -192,7 +192,7 @@ func apart(config *rest.Config, timeout time.Duration) {
 	unlimited(config)
 }
 
-// unlimited takes a configuration out of all limits, also one that it shares with other clients.
+// unlimited removes the rate limit from a configuration, even one that it shares with other clients.
 func unlimited(config *rest.Config) { config.QPS, config.RateLimiter = -1, nil }
 
 // watchedLock is a lease that can be watched.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Optional returns a lock that does without its lease where the server does not let this process have it: then every process
-// leads. It is for processes that store nothing, of which two do no harm.
+// Optional returns a lock that works without its lease if the server forbids this process to use it: then every process
+// leads. It is for processes that store nothing, of which two can run at once without harm.
 func Optional(lock resourcelock.Interface, log klog.Logger) resourcelock.Interface {
 	return &optionalLock{Interface: lock, log: log}
 }
@@ -26,13 +26,13 @@ type optionalLock struct {
 	own     *resourcelock.LeaderElectionRecord // the record that stands in for the lease
 }
 
-// refused notes that the lease may not be had, and reports whether that is so.
+// refused reports whether the server has forbidden the lease, by err or before.
 func (l *optionalLock) refused(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.without && apierrors.IsForbidden(err) {
 		l.without = true
-		l.log.Info("The lease may not be had; going on without it", "lease", l.Describe(), "err", err)
+		l.log.Info("The API server forbids the lease; going on without it", "lease", l.Describe(), "err", err)
 	}
 	return l.without
 }

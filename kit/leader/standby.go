@@ -21,12 +21,12 @@ type watchable interface {
 	watch(context.Context) (watch.Interface, error)
 }
 
-// standbyLock is a lock as an election takes it that wants to know at once when it can lead. An election looks at its lock
-// every few seconds; this one answers a look, while another process holds the lease, only once that has ended: the lease
-// was given back, not renewed for its duration, or deleted and not made anew by its holder. Meanwhile it watches the lease,
-// so that a standby costs the server no requests, and looks by itself where it may not watch, or the watch is silent. Where
-// the API server names the leader it waits until that is this process: a lease that is free or has run out is not there
-// for the taking.
+// standbyLock is a lock for an election that has to know at once when it can lead. An election polls its lock every few
+// seconds. While another process holds the lease, this lock does not answer the poll until that has ended: the lease was
+// released, has not been renewed for its duration, or was deleted and not created again by its holder. Meanwhile it
+// watches the lease, so that a standby costs the server no requests, and polls only if it may not watch or the watch is
+// silent. If the API server names the leader it waits until that is this process, and does not take a lease that is free
+// or has expired.
 //
 // One goroutine uses it at a time, as the election does.
 type standbyLock struct {
@@ -36,24 +36,25 @@ type standbyLock struct {
 
 	// coordinated says that the API server makes the lease and writes into it who is to hold it.
 	coordinated bool
-	holder      func(string)                            // told who holds the lease whenever it is looked at; may be nil
-	reigning    func(resourcelock.LeaderElectionRecord) // told what the lease is like when its holder looks at it; may be nil
+	holder      func(string)                            // called with the holder whenever the lease is read on standby; may be nil
+	reigning    func(resourcelock.LeaderElectionRecord) // called with the lease whenever its holder reads it; may be nil
 
 	leading  bool
 	acquired metav1.Time                       // set while leading
-	last     resourcelock.LeaderElectionRecord // as it was seen last
-	seen     []byte                            // the same as it is stored
-	since    time.Time                         // when it was first seen
+	last     resourcelock.LeaderElectionRecord // the lease as it was last seen
+	seen     []byte                            // the same, as stored
+	since    time.Time                         // when the lease was first seen like that
 	deleted  time.Time                         // when the lease was found to be gone; zero while it is there
-	vacant   time.Time                         // since when nobody has been named to hold it; zero while somebody is
-	said     bool                              // that nobody is
+	vacant   time.Time                         // since when the API server has named nobody; zero while it names somebody
+	said     bool                              // the vacancy has been logged
 }
 
-// vacancy is how long the API server may name nobody until that is worth a line in the log.
+// vacancy is how long the API server may name nobody before that is logged.
 const vacancy = 15 * time.Second
 
-// Get implements resourcelock.Interface. A lease that has run out is shown as one that nobody holds, as it was this lock
-// that saw it run out. Where ctx ends first it is shown as it was seen last, which is no error of a standby that stops.
+// Get implements resourcelock.Interface. An expired lease is returned as one that nobody holds, since only this lock, and
+// not the election, has seen it expire. If ctx ends first, the lease is returned as it was last seen: for a standby to be
+// stopped is no error.
 func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if l.leading {
 		record, raw, err := l.Interface.Get(ctx)
@@ -72,8 +73,8 @@ func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 		record, raw, err := l.Interface.Get(ctx)
 		switch gone := apierrors.IsNotFound(err); {
 		case gone && l.coordinated:
-			record, raw, err = &resourcelock.LeaderElectionRecord{}, nil, nil // it is not for this process to make it
-		case gone && l.returns(time.Now()):
+			record, raw, err = &resourcelock.LeaderElectionRecord{}, nil, nil // the API server creates it, not this process
+		case gone && l.awaitsRecreation(time.Now()):
 			if l.pause(ctx); ctx.Err() == nil {
 				continue
 			}
@@ -114,8 +115,8 @@ func (l *standbyLock) Create(ctx context.Context, r resourcelock.LeaderElectionR
 	return err
 }
 
-// Update implements resourcelock.Interface. Of several that saw that the lease is free one gets it; the others go on
-// waiting.
+// Update implements resourcelock.Interface. Of several processes that see that the lease is free one gets it; the others go
+// on waiting.
 func (l *standbyLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	for {
 		err := l.Interface.Update(ctx, l.stamped(r))
@@ -133,7 +134,7 @@ func (l *standbyLock) Update(ctx context.Context, r resourcelock.LeaderElectionR
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if l.coordinated { // it is the holder already, and only takes office
+		if l.coordinated { // this process is named as the holder already
 			r.LeaderTransitions, r.Strategy = record.LeaderTransitions, record.Strategy
 			continue
 		}
@@ -141,7 +142,7 @@ func (l *standbyLock) Update(ctx context.Context, r resourcelock.LeaderElectionR
 	}
 }
 
-// sayVacancy says once that no leader has been named for a while, which this process waits for.
+// sayVacancy logs once that the API server, for which this process waits, has not named a leader for a while.
 func (l *standbyLock) sayVacancy(ctx context.Context, r resourcelock.LeaderElectionRecord, now time.Time) {
 	switch {
 	case !l.coordinated || r.HolderIdentity != "":
@@ -155,8 +156,8 @@ func (l *standbyLock) sayVacancy(ctx context.Context, r resourcelock.LeaderElect
 	}
 }
 
-// stamped returns a record with the right times: the election takes them before it asks for the lock, and the answer may
-// have been long in coming.
+// stamped returns a record with the current time: the election sets the times before it reads the lock, which on standby
+// may take arbitrarily long.
 func (l *standbyLock) stamped(r resourcelock.LeaderElectionRecord) resourcelock.LeaderElectionRecord {
 	if r.HolderIdentity == "" {
 		return r
@@ -169,17 +170,17 @@ func (l *standbyLock) stamped(r resourcelock.LeaderElectionRecord) resourcelock.
 	return r
 }
 
-// observe notes what the lease is like. How long it stays so is measured from the moment that it was seen, never from the
-// times in it, which are those of another machine.
+// observe notes the state of the lease. How long it stays like that is measured from when it was seen, never from the times
+// in it, which come from another machine's clock.
 func (l *standbyLock) observe(r resourcelock.LeaderElectionRecord, raw []byte, now time.Time) {
 	if !bytes.Equal(raw, l.seen) {
 		l.last, l.seen, l.since = r, raw, now
 	}
 }
 
-// returns reports whether a lease that is gone is left to its holder still, which makes it anew when it renews it next and
-// writes until then.
-func (l *standbyLock) returns(now time.Time) bool {
+// awaitsRecreation reports whether a deleted lease is still left to its holder, which creates it again at its next renewal
+// and goes on writing until then.
+func (l *standbyLock) awaitsRecreation(now time.Time) bool {
 	if l.free(l.last) || l.expired(l.last, now) {
 		return false
 	}
@@ -189,8 +190,8 @@ func (l *standbyLock) returns(now time.Time) bool {
 	return now.Sub(l.deleted) < l.retry*3/2
 }
 
-// free reports whether this process may take the lease: nobody else holds it or, where the API server names the leader,
-// it has named this one and not thought better of it.
+// free reports whether this process may take the lease: nobody else holds it or, if the API server names the leader, it
+// has named this process and does not prefer another one by now.
 func (l *standbyLock) free(r resourcelock.LeaderElectionRecord) bool {
 	if l.coordinated {
 		return r.HolderIdentity == l.Identity() && r.PreferredHolder == ""
@@ -198,8 +199,8 @@ func (l *standbyLock) free(r resourcelock.LeaderElectionRecord) bool {
 	return r.HolderIdentity == "" || r.HolderIdentity == l.Identity()
 }
 
-// expired reports whether its holder has not renewed the lease for its duration. Where the API server names the leader that
-// is its business.
+// expired reports whether the holder has not renewed the lease for its duration. If the API server names the leader, it
+// alone deals with expired leases.
 func (l *standbyLock) expired(r resourcelock.LeaderElectionRecord, now time.Time) bool {
 	return !l.coordinated && !now.Before(l.expiry(r))
 }
@@ -208,7 +209,7 @@ func (l *standbyLock) expiry(r resourcelock.LeaderElectionRecord) time.Time {
 	return l.since.Add(time.Duration(r.LeaseDurationSeconds) * time.Second)
 }
 
-// follow watches the lease; nil where that does not work.
+// follow watches the lease; it returns nil if that is not possible.
 func (l *standbyLock) follow(ctx context.Context) watch.Interface {
 	if l.source == nil {
 		return nil
@@ -221,11 +222,11 @@ func (l *standbyLock) follow(ctx context.Context) watch.Interface {
 	return changes
 }
 
-// await returns when it is time to look at the lease again: when it seems to be free, when it runs out unless it is renewed,
-// and when nothing has been heard of it for a while. It reports false where changes has ended.
+// await returns when it is time to read the lease again: when it seems to be free, when it expires unless it is renewed, or
+// when nothing has been heard of it for a while. It reports false if changes has ended.
 func (l *standbyLock) await(ctx context.Context, record *resourcelock.LeaderElectionRecord, changes watch.Interface) bool {
 	for {
-		// A holder renews the lease about every retry period. A watch that tells nothing may have died.
+		// A holder renews the lease about every retry period. A watch that stays silent may be dead.
 		pause := wait.Jitter(l.retry, leaderelection.JitterFactor)
 		var events <-chan watch.Event
 		if changes != nil {
@@ -244,7 +245,8 @@ func (l *standbyLock) await(ctx context.Context, record *resourcelock.LeaderElec
 		case e, open := <-events:
 			look.Stop()
 			if !open || e.Type == watch.Error {
-				return l.pause(ctx)
+				l.pause(ctx)
+				return false
 			}
 			lease, ok := e.Object.(*coordinationv1.Lease)
 			if !ok || e.Type == watch.Bookmark {
@@ -265,11 +267,10 @@ func (l *standbyLock) await(ctx context.Context, record *resourcelock.LeaderElec
 	}
 }
 
-// pause keeps a watch that ends at once from being begun again and again. It reports false.
-func (l *standbyLock) pause(ctx context.Context) bool {
+// pause keeps this lock from polling, or from restarting a watch that ends at once, in a tight loop.
+func (l *standbyLock) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(wait.Jitter(l.retry/4, 1)):
 	}
-	return false
 }

@@ -20,7 +20,7 @@ import (
 // clients of their own, which write only while it does; see Context.
 func (m *Manager) Client() *client.Client { return m.client }
 
-// Live reads from the server too.
+// Live both reads from and writes to the server.
 func (m *Manager) Live() *client.Client { return m.client.Live() }
 
 // Cache holds the informers of all controllers.
@@ -48,7 +48,8 @@ func (m *Manager) Recorder(component string) record.EventRecorder {
 	return m.events.Recorder(m.o.Scheme, component)
 }
 
-// PublisherWithLease publishes events under another configuration, until what needs the lease has stopped.
+// PublisherWithLease returns a publisher of events that uses another configuration, and ends when what needs the lease has
+// stopped.
 func (m *Manager) PublisherWithLease(config *rest.Config) (*events.Publisher, error) {
 	return m.leadingEvents.under(config)
 }
@@ -56,7 +57,8 @@ func (m *Manager) PublisherWithLease(config *rest.Config) (*events.Publisher, er
 // Webhooks returns the webhook server, or nil if the options ask for none.
 func (m *Manager) Webhooks() *webhook.Server { return m.webhooks }
 
-// Fence stands in front of the writes of what needs the lease. Give it to clients that are made otherwise.
+// Fence blocks the writes of what needs the lease while the lease is not held. Wrap it around clients that the manager
+// does not make.
 func (m *Manager) Fence() *leader.Fence { return m.fence }
 
 // Checks are what the health pages show.

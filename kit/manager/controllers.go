@@ -28,8 +28,8 @@ const (
 	kindPoll = 2 * time.Second
 )
 
-// Context returns what a controller that needs the lease is built with. With an empty name it is named after the kind of
-// its For source. What Complete completes in it runs with the manager.
+// Context returns what a controller that needs the lease is built with. If name is empty the controller is named after the
+// kind of its For source. A controller that is completed in this context runs with the manager.
 func (m *Manager) Context(name string) kit.ControllerContext {
 	return m.context(name, name, m.leadingClient, m.leadingEvents).In(kit.NewScopeFor(m.AddController))
 }
@@ -65,7 +65,7 @@ func (m *Manager) available(gvr schema.GroupVersionResource) bool {
 	return false
 }
 
-// register publishes metrics. A process has one set of each; those of a second manager, as tests have, are not published.
+// register publishes metrics. A process publishes one set of each; those of a second manager, as in tests, are left out.
 func (m *Manager) register(metrics ...compmetrics.Registerable) {
 	for _, r := range metrics {
 		if err := legacyregistry.Register(r); err != nil {
@@ -74,7 +74,7 @@ func (m *Manager) register(metrics ...compmetrics.Registerable) {
 	}
 }
 
-// AddController runs a controller that has been completed elsewhere with the lease, and adds its health check.
+// AddController runs, with the lease, a controller that has been completed in another context, and adds its health check.
 func (m *Manager) AddController(c kit.Controller) error { return m.addController(m.leading, c) }
 
 func (m *Manager) addController(g *group, c kit.Controller) error {
@@ -104,7 +104,7 @@ type loopCheck struct{ kit.Controller }
 // Check implements health.Check.
 func (c loopCheck) Check(*http.Request) error { return c.Healthy(time.Now()) }
 
-// loop runs a controller. Not to be ready to work in time is an error.
+// loop runs a controller. It fails if the controller is not ready to work in time.
 type loop struct {
 	kit.Controller
 	timeout time.Duration // negative: none
@@ -157,8 +157,8 @@ func (l *loop) awaitSync(ctx context.Context) error {
 // Name names the runnable.
 func (l *loop) Name() string { return "controller " + l.Controller.Name() }
 
-// AddDescriptor has a controller built when the manager starts, or, where the server does not have all its Kinds then,
-// as soon as it has.
+// AddDescriptor adds a controller that is built when the manager starts or, if the server lacks one of its Kinds then, as
+// soon as the server has them all.
 func (m *Manager) AddDescriptor(d kit.Descriptor) error {
 	if d.Name == "" || d.Init == nil {
 		return fmt.Errorf("controller %q: its descriptor needs Name and Init", d.Name)
@@ -177,7 +177,7 @@ func (m *Manager) AddDescriptor(d kit.Descriptor) error {
 	return nil
 }
 
-// build builds the controllers of all descriptors, and has those wait whose kinds are not there.
+// build builds the controllers of all descriptors. Those whose kinds are missing are built later.
 func (m *Manager) build(ctx context.Context) error {
 	for _, d := range m.descriptors {
 		if off := slices.IndexFunc(d.FeatureGates, func(f featuregate.Feature) bool { return !m.o.Gates.Enabled(f) }); off >= 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // Runnable is a part of a process. Run works until ctx ends and returns only when everything that it started has ended.
-// It may return nil before, when it has nothing more to do; an error ends the whole process in order.
+// It may return nil earlier if it has nothing more to do; an error makes the whole process shut down.
 //
 // A Runnable needs the lease unless it has a method NeedsLease() bool that says otherwise. It is named after its method
 // Name() string, or else its Go type.
@@ -18,7 +18,7 @@ type Runnable interface {
 	Run(ctx context.Context) error
 }
 
-// Func makes a Runnable that needs the lease of a function.
+// Func turns a function into a Runnable that needs the lease.
 func Func(name string, run func(context.Context) error) Runnable { return function{name, run} }
 
 type function struct {
@@ -32,7 +32,7 @@ func (f function) Name() string { return f.name }
 // Run implements Runnable.
 func (f function) Run(ctx context.Context) error { return f.run(ctx) }
 
-// WithoutLease makes a Runnable that needs no lease of one that does.
+// WithoutLease turns a Runnable into one that needs no lease.
 func WithoutLease(r Runnable) Runnable { return leaseFree{r} }
 
 type leaseFree struct{ Runnable }
@@ -57,7 +57,7 @@ func needsLease(r Runnable) bool {
 
 // group runs the parts of one stage.
 type group struct {
-	failed func(error) // told of the errors of parts
+	failed func(error) // called with each error of a part
 
 	mu    sync.Mutex // guards the fields below
 	ctx   context.Context
@@ -72,7 +72,7 @@ type part struct {
 	done chan struct{} // closed when it has ended; nil while it has not been started
 }
 
-// add adds a part, and starts it where the group runs already.
+// add adds a part, and starts it if the group runs already.
 func (g *group) add(r Runnable) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

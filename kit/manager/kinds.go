@@ -13,7 +13,7 @@ import (
 	"orrery/kit/client"
 )
 
-// MissingKinds returns those kinds that the server does not have now. One that it cannot be asked about counts as missing.
+// MissingKinds returns the kinds that the server does not have now. A kind counts as missing if the server does not answer.
 func MissingKinds(d discovery.ServerResourcesInterface, kinds []schema.GroupVersionKind) (missing []string) {
 	for _, gvk := range kinds {
 		if has, err := client.Served(d, gvk); err != nil || !has {
@@ -23,8 +23,8 @@ func MissingKinds(d discovery.ServerResourcesInterface, kinds []schema.GroupVers
 	return missing
 }
 
-// WaitForKinds builds a controller as soon as the server has all kinds that its descriptor names. It says once that it
-// waits. A build that fails because the kinds are gone again is tried again.
+// WaitForKinds builds a controller as soon as the server has all kinds that its descriptor names. It logs once that it
+// waits. A build that fails because a kind has gone again is retried.
 func WaitForKinds(ctx context.Context, log klog.Logger, d discovery.ServerResourcesInterface, of kit.Descriptor, build func() error) error {
 	if missing := MissingKinds(d, of.Kinds); len(missing) > 0 {
 		log.Info("Controller waits for kinds that the API server does not have yet", "controller", of.Name, "kinds", strings.Join(missing, ", "))

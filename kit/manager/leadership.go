@@ -2,10 +2,10 @@ package manager
 
 // Leadership says who runs what needs a lease.
 type Leadership struct {
-	Election bool   `json:"election"`         // without one, every process runs all
-	Leading  bool   `json:"leading"`          // this process does
+	Election bool   `json:"election"`         // if false, every process runs everything
+	Leading  bool   `json:"leading"`          // this process holds the lease
 	Lease    string `json:"lease,omitempty"`  // namespace/name
-	Holder   string `json:"holder,omitempty"` // who was last seen to hold it
+	Holder   string `json:"holder,omitempty"` // who was last seen to hold the lease
 	// Further are the leases of NewLease.
 	Further []Leadership `json:"further,omitempty"`
 }

@@ -15,15 +15,15 @@ import (
 	"orrery/kit/leader"
 )
 
-// Lease is a further lease of a process, with what runs only while it is held. It is a Runnable that needs the process's
-// own lease: added to the manager it waits for the further one, and to lose that ends the process. On a stop what needs
-// it stops together with the rest, and it is given back before the process's own is.
+// Lease is an additional lease of a process, with what runs only while it is held. It is a Runnable that needs the main
+// lease: added to the manager, it waits for the additional one. Losing either ends the process. On a stop, what needs the
+// additional lease stops together with the rest, and it is released before the main one.
 type Lease struct {
 	m     *Manager
 	id    string
 	begin func(context.Context) error
 
-	// Writes of what needs the lease pass its fence.
+	// The writes of what needs the lease pass through its fence.
 	client *client.Client
 	events *publisher
 
@@ -32,11 +32,11 @@ type Lease struct {
 	parts    *group
 }
 
-// NewLease prepares the further lease of a name, in the namespace and with the timings of the process's own. Once it is
-// held begin is called, which builds what needs it. Nothing happens before the Lease has been added to the manager.
+// NewLease prepares an additional lease of the given name, in the namespace and with the timings of the main one. Once it
+// is held, begin is called to build what needs it. Nothing happens before the Lease has been added to the manager.
 func (m *Manager) NewLease(id string, begin func(context.Context) error) (*Lease, error) {
 	if m.election == nil {
-		return nil, errors.New("a further lease needs an election for the first")
+		return nil, errors.New("an additional lease needs an election for the main one")
 	}
 	l := &Lease{m: m, id: id, begin: begin, fence: leader.NewFence(m.o.Election.LeaseDuration), parts: &group{failed: m.failed}}
 	fenced := rest.CopyConfig(m.config)
@@ -59,7 +59,7 @@ func (m *Manager) NewLease(id string, begin func(context.Context) error) (*Lease
 // Name names the runnable.
 func (l *Lease) Name() string { return "lease " + l.id }
 
-// Fence stands in front of the writes of what needs this lease.
+// Fence blocks the writes of what needs this lease while it is not held.
 func (l *Lease) Fence() *leader.Fence { return l.fence }
 
 // Discovery is the manager's.
@@ -70,12 +70,13 @@ func (l *Lease) Context(name string) kit.ControllerContext {
 	return l.m.context(name, name, l.client, l.events).In(kit.NewScopeFor(l.AddController))
 }
 
-// PublisherWithLease publishes events under another configuration, until what needs this lease has stopped.
+// PublisherWithLease returns a publisher of events that uses another configuration, and ends when what needs this lease has
+// stopped.
 func (l *Lease) PublisherWithLease(config *rest.Config) (*events.Publisher, error) {
 	return l.events.under(config)
 }
 
-// AddController runs a controller that has been completed elsewhere with this lease, and adds its health check.
+// AddController runs, with this lease, a controller that has been completed in another context, and adds its health check.
 func (l *Lease) AddController(c kit.Controller) error { return l.m.addController(l.parts, c) }
 
 // Add runs a part of the process with this lease.
@@ -96,7 +97,7 @@ func (l *Lease) lead(ctx context.Context) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
-	l.m.cache.Confirm(ctx) // what is cached may be from before the last write of who had the lease before
+	l.m.cache.Confirm(ctx) // what is cached may be older than the last write of the previous holder
 	l.parts.start(ctx)
 	<-ctx.Done()
 	limit, cancel := context.WithDeadline(context.WithoutCancel(ctx), l.m.stopBy())

@@ -24,10 +24,10 @@ import (
 const (
 	readHeaderTimeout = 32 * time.Second
 	idleTimeout       = 90 * time.Second
-	pagesTimeout      = 5 * time.Second // for requests under way when a page server stops
+	pagesTimeout      = 5 * time.Second // for requests in flight when a page server stops
 )
 
-// pages is a mux that health checks can be put on.
+// pages is a mux on which health checks can be installed.
 type pages struct{ http.ServeMux }
 
 // HandleUnlisted implements health.Mux.
@@ -46,7 +46,7 @@ func (m *Manager) listenFor(name string, l Listener, mux *pages) error {
 	if l.off() {
 		return nil
 	}
-	// A mux panics on paths that contradict each other.
+	// A mux panics on conflicting patterns.
 	err := kit.Guard(func() error {
 		for _, path := range slices.Sorted(maps.Keys(l.Handlers)) {
 			mux.Handle(path, l.Handlers[path])

@@ -35,14 +35,14 @@ type Manager struct {
 	metrics   *kit.Metrics
 	webhooks  *webhook.Server // nil: none
 
-	// Writes of what needs the lease pass the fence, those of others do not.
+	// The writes of what needs the lease pass through the fence, other writes do not.
 	client, leadingClient *client.Client
 	events, leadingEvents *publisher
 
 	fence     *leader.Fence
 	name      string            // of this process in elections
 	candidate *leader.Candidate // nil: whoever gets the lease first leads
-	election  *leader.Election  // nil: all runs at once
+	election  *leader.Election  // nil: what needs the lease runs without one
 
 	life    context.Context // of what New starts; ends with Start or Close
 	end     context.CancelFunc
@@ -58,12 +58,12 @@ type Manager struct {
 	mu          sync.Mutex // guards the fields below
 	controllers []kit.Controller
 	descriptors []kit.Descriptor
-	leases      []*Lease // further ones
+	leases      []*Lease // additional ones
 	late        []string // what needed a lease and did not stop in time
 }
 
-// New checks the options, makes the clients and binds the ports. It asks the API server for nothing. The config is
-// copied; where it limits nothing, requests are not limited.
+// New checks the options, makes the clients and binds the ports. It sends no request to the API server. The config is
+// copied. If it sets no rate limit, requests are not limited.
 func New(config *rest.Config, o Options) (*Manager, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("manager options: %w", err)
@@ -91,7 +91,7 @@ func New(config *rest.Config, o Options) (*Manager, error) {
 	return m, nil
 }
 
-// own returns a copy of a configuration with what a manager changes in it.
+// own returns a copy of a configuration with the defaults of a manager.
 func own(config *rest.Config, name string) *rest.Config {
 	c := rest.CopyConfig(config)
 	if c.UserAgent == "" {
@@ -108,7 +108,7 @@ func own(config *rest.Config, name string) *rest.Config {
 
 // connect makes the clients, the cache and the recorders.
 func (m *Manager) connect() error {
-	// A copy: a configuration that holds what is in the files is not read again when they change.
+	// A copy: client-go rereads certificate files only if the configuration does not hold their contents.
 	files := rest.CopyConfig(m.config)
 	if err := rest.LoadTLSFiles(files); err != nil {
 		return fmt.Errorf("read the certificates that the configuration names: %w", err)
@@ -147,7 +147,7 @@ func (m *Manager) connect() error {
 	return err
 }
 
-// identity makes what talks to the server with a configuration.
+// identity makes the client and the publisher of events for a configuration.
 func (m *Manager) identity(config *rest.Config, o client.Options) (*client.Client, *publisher, error) {
 	c, err := client.New(config, o)
 	if err != nil {
@@ -191,8 +191,8 @@ func (m *Manager) campaign() (err error) {
 	return err
 }
 
-// newElection prepares an election for a lease of that name, which opens the fence. The check fails when the process
-// should have ended with the lease, and has not.
+// newElection prepares an election for the lease of that name. While the lease is held, the fence is open. The check fails
+// if the process has lost the lease and has not ended.
 func (m *Manager) newElection(id string, fence *leader.Fence, candidate *leader.Candidate) (*leader.Election, health.Check, error) {
 	e := m.o.Election
 	lock, err := leader.NewLock(m.config, m.name, e.Kind, e.Namespace, id, e.RenewDeadline, m.events.Recorder(m.o.Scheme, m.o.Name))
@@ -210,7 +210,7 @@ func (m *Manager) newElection(id string, fence *leader.Fence, candidate *leader.
 	return election, dog, err
 }
 
-// checkCandidate fails while the API server does not know that this process wants to lead.
+// checkCandidate fails until the API server knows that this process wants to lead.
 func (m *Manager) checkCandidate(*http.Request) error {
 	if !m.candidate.Published() {
 		return errors.New("the API server has not taken the lease candidate yet")
@@ -267,16 +267,16 @@ func (m *Manager) Add(r Runnable) error {
 	return m.free.add(r)
 }
 
-// AddServer runs something that others call. Servers are the first to start and the last to stop.
+// AddServer runs a server. Servers are the first to start and the last to stop.
 func (m *Manager) AddServer(r Runnable) error { return m.servers.add(r) }
 
-// Before has Start call a function that returns once some condition holds, after servers have been started and before
-// anything else is. Its error ends the process.
+// Before makes Start call wait after the servers have been started and before anything else is. wait returns once some
+// condition holds; its error ends the process.
 func (m *Manager) Before(wait func(context.Context) error) {
 	m.conditions = append(m.conditions, wait)
 }
 
-// AddHealthCheck adds a check that only a restart of the process can mend, and that a liveness probe therefore sees.
+// AddHealthCheck adds a check for what only a restart of the process can cure, and that a liveness probe therefore sees.
 func (m *Manager) AddHealthCheck(name string, check func(*http.Request) error) {
 	m.o.Checks.Add(health.Process, health.Func(name, check))
 }
@@ -286,7 +286,7 @@ func (m *Manager) AddReadyCheck(name string, check func(*http.Request) error) {
 	m.o.Checks.Add(health.Component, health.Func(name, check))
 }
 
-// Close gives back what New took. Start does so at its end; it is for a manager that is never started.
+// Close releases what New acquired. Start does so at its end; Close is for a manager that is never started.
 func (m *Manager) Close() {
 	for _, l := range m.listeners {
 		_ = l.Close() // its server may have closed it already
@@ -296,6 +296,6 @@ func (m *Manager) Close() {
 	}
 	m.end()
 	for _, c := range m.Controllers() {
-		c.Run(m.life) // one that has never run ends its queue; others do nothing
+		c.Run(m.life) // closes the queue of one that has never run; does nothing for others
 	}
 }

@@ -27,11 +27,11 @@ import (
 
 // Options configures New. Only Name is required.
 type Options struct {
-	// Name of the process: in events, user agents, metrics and, where nothing else is said, that of the lease.
+	// Name of the process: in events, user agents, metrics and, by default, that of the lease.
 	Name string
 	// Scheme maps Go types to kinds; nil means the built-in ones.
 	Scheme *runtime.Scheme
-	// Mapper maps kinds to resources; nil means one that sees kinds that are installed later.
+	// Mapper maps kinds to resources; nil means one that also finds kinds installed later.
 	Mapper meta.RESTMapper
 	// Cache says what is cached.
 	Cache Cache
@@ -49,8 +49,7 @@ type Options struct {
 	Server Server
 	// ShutdownTimeout is how long everything together may take to stop; 0 means 30 s.
 	ShutdownTimeout time.Duration
-	// SyncTimeout is how long caches may take to be filled before that is an error; 0 means 2 min, a negative one that they
-	// are waited for without end.
+	// SyncTimeout is how long caches may take to be filled before that is an error; 0 means 2 min, a negative value no limit.
 	SyncTimeout time.Duration
 	// Gates are the feature gates of controllers; nil means that all are off.
 	Gates featuregate.FeatureGate
@@ -62,17 +61,17 @@ type Options struct {
 type Cache struct {
 	// Namespaces restricts the cache; none means all.
 	Namespaces []string
-	// Kinds holds what is particular to a kind.
+	// Kinds restricts which objects of single kinds are cached.
 	Kinds map[schema.GroupVersionKind]cache.Kind
-	// Slim holds, per kind, which fields are not kept.
+	// Slim names, per kind, the fields that are not kept.
 	Slim map[schema.GroupVersionKind]cache.Slimming
 	// Resync is the period after which controllers see all their objects again; 0 means 10 h, a negative one never.
 	Resync time.Duration
 	// Name of the informers in metrics; nil publishes none.
 	Name *toolscache.InformerName
-	// Await has controllers of built-in kinds that the server does not have wait for them; otherwise they are an error.
+	// Await makes controllers wait for built-in kinds that the server does not have; otherwise a missing one is an error.
 	Await bool
-	// StartedByOthers leaves it to others to start the cache, and to wait for it.
+	// StartedByOthers leaves it to the caller to start the cache and to wait for it.
 	StartedByOthers bool
 }
 
@@ -80,13 +79,13 @@ type Cache struct {
 type Client struct {
 	// Uncached are examples of types that are always read from the server.
 	Uncached []client.Object
-	// DryRun has the server validate every write and store none.
+	// DryRun makes the server validate every write and store none.
 	DryRun bool
 }
 
 // Election is about the lease.
 type Election struct {
-	// Enabled has one process at a time run what needs the lease. Without, all runs at once.
+	// Enabled makes one process at a time run what needs the lease. If false, it runs without a lease.
 	Enabled bool
 	// ID is the lease's name; empty means the name of the process.
 	ID string
@@ -94,12 +93,12 @@ type Election struct {
 	Namespace string
 	// LeaseDuration, RenewDeadline and RetryPeriod are 15 s, 10 s and 2 s if they are 0.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
-	// Optional does without the lease where the server does not let this process have it. For processes that store nothing.
+	// Optional goes on without the lease if the server forbids this process to use it. It is for processes that store nothing.
 	Optional bool
-	// KeepOnStop leaves the lease as it is on a stop, so that the next leader waits until it has run out.
+	// KeepOnStop does not release the lease on a stop, so that the next leader waits until it expires.
 	KeepOnStop bool
-	// Coordinated leaves it to the API server who leads, which needs its feature gate CoordinatedLeaderElection; nil means
-	// that whoever gets the lease first does.
+	// Coordinated lets the API server choose the leader, which needs its feature gate CoordinatedLeaderElection; nil means
+	// that whoever gets the lease first leads.
 	Coordinated *leader.Versions
 	// Kind is the kind of lock; empty means leases, which is the only one there is.
 	Kind string
@@ -121,7 +120,7 @@ type Server struct {
 	Skip bool
 	// Probe is a path that the process has to be allowed to read, beside /version; empty means none.
 	Probe string
-	// Role is what to tell someone whose process is not allowed to.
+	// Role is what the process needs if it is not allowed to read Probe, for the error message.
 	Role string
 }
 
@@ -134,10 +133,10 @@ const (
 	defaultRetryPeriod     = 2 * time.Second
 )
 
-// podNamespace is where a pod finds the name of its namespace.
+// podNamespace is the file in which a pod finds the name of its namespace.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// complete fills in defaults and reports what is wrong, all at once.
+// complete fills in defaults and reports every problem at once.
 func (o *Options) complete() error {
 	var errs []error
 	if o.Name == "" {
@@ -186,7 +185,7 @@ func (e *Election) complete(name string) error {
 // off reports whether there is no listener.
 func (l Listener) off() bool { return l.Address == "" || l.Address == "0" }
 
-// allOff are feature gates of which none is on.
+// allOff is a set of feature gates that are all off.
 type allOff struct{ featuregate.FeatureGate }
 
 // Enabled implements featuregate.FeatureGate.

@@ -23,8 +23,8 @@ func LoadConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// SignalContext returns a context that ends with the first SIGTERM or SIGINT. The second ends the process in the
-// system's own way, from before anyone sees that the context has ended.
+// SignalContext returns a context that ends with the first SIGTERM or SIGINT. The second one has its default effect and
+// ends the process, even if it comes before anyone has seen that the context has ended.
 func SignalContext(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)

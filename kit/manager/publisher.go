@@ -10,10 +10,10 @@ import (
 	"orrery/kit/events"
 )
 
-// lastEvents is how long a stopping process holds up the next leader for events that are not at the server yet.
+// lastEvents is how long a stopping process keeps the lease to send events that have not reached the server yet.
 const lastEvents = 300 * time.Millisecond
 
-// publisher publishes events until it is ended, under one configuration and those that it is asked for.
+// publisher publishes events until it is ended, with one configuration and any that are added to it.
 type publisher struct {
 	*events.Publisher
 	ctx context.Context
@@ -23,7 +23,7 @@ type publisher struct {
 	further []*events.Publisher
 }
 
-// under returns a publisher under another configuration that ends together with this one.
+// under returns a publisher with another configuration that ends together with this one.
 func (p *publisher) under(config *rest.Config) (*events.Publisher, error) {
 	f, err := events.NewPublisher(p.ctx, config)
 	if err != nil {
@@ -35,7 +35,7 @@ func (p *publisher) under(config *rest.Config) (*events.Publisher, error) {
 	return f, nil
 }
 
-// close sends what can be sent until ctx ends, or for a moment, and ends.
+// close sends what can be sent until ctx ends, for lastEvents at most, and ends the publishers.
 func (p *publisher) close(ctx context.Context) {
 	defer p.end()
 	ctx, cancel := context.WithTimeout(ctx, lastEvents)

@@ -13,7 +13,7 @@ import (
 	"orrery/kit/leader"
 )
 
-// lastMoment is how long a stage has to stop whose turn comes when the shutdown timeout has passed already.
+// lastMoment is how long a stage may take to stop if its turn comes after the shutdown timeout.
 const lastMoment = 2 * time.Second
 
 // StragglersError says what had not stopped when the shutdown timeout had passed. Nothing that needs the lease writes any
@@ -21,7 +21,7 @@ const lastMoment = 2 * time.Second
 type StragglersError struct {
 	Names   []string
 	Timeout time.Duration
-	Cause   error // of the end; nil where the process was told to stop
+	Cause   error // why the process ended; nil if it was told to stop
 }
 
 // Error says why the process ended, and names what did not stop.
@@ -37,7 +37,7 @@ func (e *StragglersError) Error() string {
 func (e *StragglersError) Unwrap() error { return e.Cause }
 
 // Start runs the process until ctx ends or something fails, and returns when everything has stopped: nil after an
-// orderly end, else the first error, and a StragglersError where the timeout has passed. It may be called once.
+// orderly end, else the first error, or a StragglersError if the timeout has passed. It may be called once.
 func (m *Manager) Start(ctx context.Context) error {
 	if m.started.Swap(true) {
 		return fmt.Errorf("manager %s: started twice", m.o.Name)
@@ -94,10 +94,10 @@ func (m *Manager) run(ctx context.Context) error {
 	return m.election.Run(ctx, m.lead)
 }
 
-// lead runs what needs the lease until ctx ends and it has stopped. When it returns the lease may be given back.
+// lead runs what needs the lease until ctx ends and it has stopped. When it returns the lease may be released.
 func (m *Manager) lead(ctx context.Context) error {
 	if m.election != nil {
-		m.cache.Confirm(ctx) // before anything acts on what may be from before the last leader's last write
+		m.cache.Confirm(ctx) // what is cached may be older than the last write of the previous leader
 	}
 	m.leading.start(ctx)
 	<-ctx.Done()
@@ -105,13 +105,13 @@ func (m *Manager) lead(ctx context.Context) error {
 	limit, cancel := context.WithDeadline(context.WithoutCancel(ctx), m.stopBy())
 	defer cancel()
 	m.noteLate(m.leading.stop(limit))
-	// Events first, which would only be refused; then whatever still runs must not write once the lease is free.
+	// Send events first, as the fence would refuse them. Whatever still runs must not write once the lease is free.
 	m.leadingEvents.close(limit)
 	m.fence.Close()
 	return nil
 }
 
-// noteLate keeps in mind what needed a lease and did not stop in time.
+// noteLate remembers what needed a lease and did not stop in time.
 func (m *Manager) noteLate(late []string) {
 	if len(late) == 0 {
 		return
@@ -129,8 +129,8 @@ func (m *Manager) lateControllers() []string {
 	return slices.Clone(m.late)
 }
 
-// stopRest ends what needs no lease, the last stage first, and returns what had not ended in time. What needed it has
-// been waited for, or may not be: the lease is lost.
+// stopRest ends the stages that need no lease, the last one first, and returns what had not ended in time. What needs the
+// lease has ended by now, or is not waited for because the lease is lost.
 func (m *Manager) stopRest(timeout time.Duration) (stragglers []string) {
 	m.leading.cancel()
 	by := time.Now().Add(timeout)

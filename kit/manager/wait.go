@@ -20,13 +20,13 @@ const (
 	waitTries = 15 * time.Second // how long a refusal may be the server still setting up its own roles
 )
 
-// errNoRoles is said of a server that refuses for a moment. Whoever reads it in a log need not look for what is wrong with
-// the permissions; where it lasts, the error says so.
+// errNoRoles is logged while a server that has just come up refuses requests. It keeps readers of the log from looking for
+// missing permissions; if the refusal lasts, the final error names them.
 var errNoRoles = errors.New("it answers, and does not know this user's roles yet")
 
 // waitForServer returns once the API server answers requests under the process's own identity. The server may come up
-// after this process, so a missing one is waited for, with a line in the log every few seconds; what no waiting can
-// mend (a certificate that does not verify, credentials that are refused) is an error.
+// after this process, so it waits for one that does not answer, with a line in the log every few seconds. What no waiting
+// can cure (a certificate that does not verify, credentials that are refused) is an error.
 func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.Logger) error {
 	quick := rest.CopyConfig(config)
 	quick.Timeout = 10 * time.Second
@@ -35,7 +35,7 @@ func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.
 		return fmt.Errorf("client for %s: %w", config.Host, err)
 	}
 	start, said := time.Now(), time.Now()
-	var refused time.Time // since when it answers and refuses; a server that has just come up does so for a moment
+	var refused time.Time // since when the server has answered and refused, as one that has just come up does for a moment
 	for {
 		err := d.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 		if err == nil && s.Probe != "" {
@@ -72,8 +72,8 @@ func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.
 	}
 }
 
-// hopeless explains an error that no waiting can mend, and returns nil for any other. A refusal may be the server still
-// setting up its own roles; refused is since when it refuses.
+// hopeless explains an error that no waiting can cure, and returns nil for any other. The server may refuse requests while
+// it still sets up its own roles; refused is when that began.
 func (s Server) hopeless(err error, refused, now time.Time) error {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

@@ -272,7 +272,7 @@ func notices(l Loop, now time.Time) (out []notice) {
 		one := l.Panics[0]
 		out = append(out, notice{"bad", l.Name, link, fmt.Sprintf("Panicked %s in %s of %s: %s", ago(one.At, now), one.Where, cmp.Or(one.Object, "no object"), one.Value)})
 	}
-	if l.Degraded == "" && !l.FailingFrom.IsZero() {
+	if l.Degraded == "" && !l.FailingSince.IsZero() {
 		out = append(out, notice{"wait", l.Name, link, fmt.Sprintf("The last reconcile failed: %s", l.LastError)})
 	}
 	return out
