@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,9 +28,12 @@ func TestForegroundDeletionGoesFromTheLeavesUp(t *testing.T) {
 		c, d := pod("c", blocking(by(b))), pod("d", by(a))
 		l.add(c, d)
 		l.start()
+		var mu sync.Mutex // guards order
 		var order []string
 		l.React(func(r *kittest.Request) *kittest.Reaction {
 			if r.User == Name && (r.Verb == "patch" || r.Verb == "delete") {
+				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, r.Verb+" "+r.Name)
 			}
 			return nil
@@ -37,6 +41,8 @@ func TestForegroundDeletionGoesFromTheLeavesUp(t *testing.T) {
 		l.deleteIn(metav1.DeletePropagationForeground, a)
 		l.Settle()
 		l.gone(a, b, c, d)
+		mu.Lock()
+		defer mu.Unlock()
 		order = slices.DeleteFunc(order, func(s string) bool { return strings.HasSuffix(s, " d") })
 		want := []string{"delete b", "delete c", "patch b", "patch a"}
 		if !slices.Equal(order, want) {

@@ -167,6 +167,33 @@ func TestKindsComeAndGo(t *testing.T) {
 	})
 }
 
+// The server cannot be asked for the owner any more; that it has gone was seen.
+func TestAnOwnerThatWentBeforeItsKindIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		w := widget("w")
+		l.add(w)
+		before, late := configMap("before", by(w)), configMap("late", by(w))
+		l.add(before)
+		l.start()
+		l.Delete(t, w)
+		l.Settle()
+		l.gone(before)
+		l.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.User == Name && r.Resource.Resource == "widgets" {
+				return kittest.Refuse(http.StatusNotFound, "404 page not found")
+			}
+			return nil
+		})
+		l.Serve(widgetKind.GroupVersion().WithResource("widgets"), false)
+		time.Sleep(resyncWait)
+		l.add(late)
+		l.Settle()
+		l.gone(late)
+		l.noErrors()
+	})
+}
+
 // A CustomResourceDefinition was deleted and made anew with another plural, or scope, between two looks.
 func TestAKindThatHasMovedIsFollowed(t *testing.T) {
 	for plural, namespaced := range map[string]bool{"widgetses": true, "widgets": false} {

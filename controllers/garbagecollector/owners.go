@@ -41,6 +41,15 @@ func (k *knowledge) gone(ref graph.Ref) bool {
 	return ok && v.(fact).gone
 }
 
+// goneAs returns the name, with or without the namespace of what refers to it, by which an owner is known to be gone.
+func (k *knowledge) goneAs(ref graph.Ref) (graph.Ref, bool) {
+	if k.gone(ref) {
+		return ref, true
+	}
+	ref.Namespace = ""
+	return ref, k.gone(ref)
+}
+
 // waiting reports whether the owner was read waiting at this version or a later one.
 func (k *knowledge) waiting(ref graph.Ref, version string) bool {
 	v, ok := k.facts.Get(ref)
@@ -85,12 +94,8 @@ func (r *reconciler) classify(ctx context.Context, item graph.Ref, refs []metav1
 // that the object is kept until the next change of the owner. What leads to a deletion is proven by a live read, or has
 // been, and nothing newer has been seen since.
 func (r *reconciler) fateOf(ctx context.Context, item graph.Ref, o metav1.OwnerReference) (fate, error) {
-	ref := graph.RefTo(o, "")
-	if r.known.gone(ref) {
-		return dangling, nil
-	}
-	ref.Namespace = item.Namespace
-	if r.known.gone(ref) {
+	ref := graph.RefTo(o, item.Namespace)
+	if _, gone := r.known.goneAs(ref); gone {
 		return dangling, nil
 	}
 	ref, err := r.place(ref)

@@ -79,6 +79,9 @@ func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Re
 // verify reads an owner that no watch has shown. It stays under observation until a watch shows it or it is gone: it may
 // have come and gone while no watch was open.
 func (r *reconciler) verify(ctx context.Context, ref graph.Ref) (kit.Result, error) {
+	if as, gone := r.known.goneAs(ref); gone {
+		return r.settle(ctx, as, absentError{as}) // the server may not have the kind any more
+	}
 	ref, err := r.place(ref)
 	if err == nil {
 		_, err = r.read(ctx, ref)
