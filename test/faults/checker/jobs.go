@@ -123,6 +123,9 @@ func (c *Checker) checkJobPods(j *job) {
 
 // checkCounts compares the numbers of the status with those before and with what happened.
 func (c *Checker) checkCounts(j *job, was *batchv1.Job) {
+	if c.ending(j.Namespace) {
+		return // its pods are deleted, and one that succeeds then is what it was first seen to be
+	}
 	now, before := j.Status, was.Status
 	if now.Succeeded < before.Succeeded || now.Failed < before.Failed {
 		c.violated("counts fall", j.Job, nil, "succeeded %d and failed %d, before %d and %d", now.Succeeded, now.Failed, before.Succeeded, before.Failed)
@@ -141,6 +144,9 @@ func (c *Checker) checkCounts(j *job, was *batchv1.Job) {
 
 // checkEnd checks a Job that has just ended.
 func (c *Checker) checkEnd(j *job) {
+	if c.ending(j.Namespace) {
+		return
+	}
 	s := j.Status
 	good := len(j.succeeded)
 	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion {

@@ -204,3 +204,29 @@ func TestCronJobs(t *testing.T) {
 	w.see(again)
 	w.expect(t, "the slot of a Job that was listed first", "slot twice")
 }
+
+// TestAPodThatSucceedsAsItsNamespaceGoes has a pod deleted before it succeeds: its Job may have seen only the latter.
+func TestAPodThatSucceedsAsItsNamespaceGoes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ends bool
+		want []string
+	}{
+		"in a namespace that goes":  {true, nil},
+		"in a namespace that stays": {false, []string{"counts exceed"}},
+	} {
+		w := newWorld()
+		ns, _, _ := inNamespace(w)
+		j := newJob("j", 1, 1)
+		p := jobPod("jp", j, "")
+		w.see(j, p)
+		if tc.ends {
+			leave(ns)
+			w.see(ns)
+		}
+		p = deleted(p)
+		w.see(p, ended(p, corev1.PodSucceeded))
+		j.Status.Succeeded = 1
+		w.see(j)
+		w.expect(t, name, tc.want...)
+	}
+}
