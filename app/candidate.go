@@ -8,8 +8,8 @@ import (
 	"orrery/options"
 )
 
-// coordinated says by which versions the API server is to choose the leader; nil if whoever gets the lease first leads. A
-// dry run leads nothing.
+// coordinated returns the versions by which the API server chooses the leader, or nil if whoever gets the lease first
+// leads. A dry run must not be chosen.
 func coordinated(s *options.CMServer) *leader.Versions {
 	if s.DryRun || !s.Gates.FeatureGate().Enabled(options.CoordinatedLeaderElection) {
 		return nil
@@ -18,8 +18,8 @@ func coordinated(s *options.CMServer) *leader.Versions {
 	return &leader.Versions{Binary: releaseOf(info), Emulation: s.Gates.Emulated() + ".0"}
 }
 
-// releaseOf returns the release of Kubernetes that a program is equal to, as major.minor.patch: that of the libraries which
-// it is made with. kube-controller-manager says the same of itself, so that neither is preferred to the other.
+// releaseOf returns the Kubernetes release of a program as major.minor.patch: that of the Kubernetes libraries in it.
+// kube-controller-manager of that release announces the same, so that the API server prefers neither to the other.
 func releaseOf(info *debug.BuildInfo) string {
 	if info != nil {
 		for _, m := range info.Deps {

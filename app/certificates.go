@@ -12,26 +12,25 @@ import (
 	"orrery/kit/selfsigned"
 )
 
-// certificateDays is how long a certificate is valid that orrery certificates makes.
-const certificateDays = 3650
+const (
+	certificateDays    = 3650  // the default validity of a certificate
+	maxCertificateDays = 36500 // a hundred years
+)
 
-// longestDays is a hundred years.
-const longestDays = 36500
-
-// newCertificatesCommand returns the command that makes certificates for the webhooks, where nobody else does.
+// newCertificatesCommand returns the command that makes certificates for the webhooks, in clusters without cert-manager.
 func newCertificatesCommand() *cobra.Command {
 	dir, service, namespace, days := "", "nodepool-webhook", "kube-system", certificateDays
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "certificates",
-		Short: "Make a certificate for the webhooks, and the authority to trust it by",
+		Short: "Make a serving certificate for the webhooks, and a certificate authority to verify it",
 		Long: `Make a certificate authority and a serving certificate for the Service of the webhooks, write ca.crt, tls.crt and
-tls.key into a folder, and say how to install them. The authority's key is not kept: run it again before the certificate
-ends, and install all of it again. With cert-manager in the cluster there is no need for this.`,
+tls.key into a folder, and say how to install them. The authority's key is not kept: before the certificate expires, run
+this command again and install the new files. With cert-manager in the cluster there is no need for this.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if days < 1 || days > longestDays {
-				return fmt.Errorf("--days must be 1 to %d, got %d", longestDays, days)
+			if days < 1 || days > maxCertificateDays {
+				return fmt.Errorf("--days must be 1 to %d, got %d", maxCertificateDays, days)
 			}
 			names := append([]string{service + "." + namespace + ".svc", service + "." + namespace + ".svc.cluster.local", service + "." + namespace}, hosts...)
 			b, err := selfsigned.New(names, time.Now(), time.Duration(days)*24*time.Hour)
@@ -44,7 +43,7 @@ ends, and install all of it again. With cert-manager in the cluster there is no 
 			return explainCertificates(cmd.OutOrStdout(), dir, namespace, service, b)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", dir, "folder to write to; made if it is not there")
+	cmd.Flags().StringVar(&dir, "dir", dir, "folder to write to; created if it does not exist")
 	cmd.Flags().StringVar(&service, "service", service, "name of the Service in front of the webhooks")
 	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of that Service")
 	cmd.Flags().StringSliceVar(&hosts, "host", hosts, "further names and addresses to serve")

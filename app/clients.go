@@ -29,7 +29,7 @@ type clients struct {
 	mapper     *client.Mapper
 	core       typedcorev1.CoreV1Interface
 	traffic    *client.Traffic
-	guard      func(http.RoundTripper) http.RoundTripper // of a dry run; nil in earnest
+	guard      func(http.RoundTripper) http.RoundTripper // wraps the transports of a dry run; nil otherwise
 }
 
 // loadConfig reads the kubeconfig that the flags name, or the configuration of the pod that this process runs in.
@@ -59,7 +59,7 @@ func loadConfig(s *options.CMServer) (*rest.Config, error) {
 }
 
 func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper *client.Mapper, traffic *client.Traffic) (*clients, error) {
-	// Service accounts and their tokens are made for controllers, so that they end with the lease as well.
+	// Service accounts and tokens are created on behalf of controllers, so these writes need the lease as well.
 	fenced := rest.CopyConfig(config)
 	fenced.Wrap(m.Fence().Wrap)
 	core, err := typedcorev1.NewForConfig(fenced)
@@ -69,7 +69,7 @@ func newClients(config *rest.Config, perAccount bool, m *manager.Manager, mapper
 	return &clients{root: config, perAccount: perAccount, manager: m, mapper: mapper, core: core, traffic: traffic}, nil
 }
 
-// connection is what one controller talks to the server with.
+// connection is one controller's access to the API server.
 type connection struct {
 	config *rest.Config
 	client *client.Client
@@ -82,7 +82,7 @@ func (c *clients) forController(d kit.Descriptor, fence *leader.Fence) (*connect
 	out := &connection{}
 	if c.perAccount && d.ServiceAccount != "" {
 		id := &identity{account: d.ServiceAccount, core: c.core}
-		config = rest.AnonymousClientConfig(config) // without what was wrapped around the transport, too
+		config = rest.AnonymousClientConfig(config) // this drops the wrappers of the transport, too
 		config.Wrap(c.traffic.Wrap)
 		if c.guard != nil {
 			config.Wrap(c.guard)

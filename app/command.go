@@ -30,8 +30,8 @@ import (
 // component is the name under which the daemon is known to the cluster, equal to that of what it replaces.
 const component = "kube-controller-manager"
 
-// gcPercent lets the heap grow to three times what is live before it is collected, unless GOGC says otherwise. The
-// caches are small, so that this is a few MiB, and under load it halves the time spent on collection.
+// gcPercent lets the heap grow to three times the live data before a collection, unless GOGC says otherwise. As the caches
+// are small this costs a few MiB, and under load it halves the time spent on collection.
 const gcPercent = 200
 
 // NewControllerManagerCommand returns the command.
@@ -42,8 +42,8 @@ func NewControllerManagerCommand() *cobra.Command {
 		Use:   "orrery",
 		Short: "Run the control loops of a Kubernetes control plane",
 		Long: `Orrery runs the control loops of a Kubernetes control plane in one process. It takes the place of
-kube-controller-manager: it has the same flags, takes the same leader lease, uses the same identities and does the
-same to the API.`,
+kube-controller-manager: it has the same flags, takes the same leader lease, uses the same identities and makes the
+same changes through the API.`,
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: false,
@@ -75,12 +75,12 @@ same to the API.`,
 	return cmd
 }
 
-// noArgs refuses arguments but empty ones, which manifests that are made from templates may have.
+// noArgs refuses arguments other than empty ones, which manifests made from templates may contain.
 func noArgs(cmd *cobra.Command, args []string) error {
 	return cobra.NoArgs(cmd, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "" }))
 }
 
-// prepare reads the configuration file, checks every setting and says with what the daemon starts.
+// prepare reads the configuration file, checks every setting and logs the settings that the daemon starts with.
 func prepare(s *options.CMServer) error {
 	if err := s.Complete(); err != nil {
 		return err
@@ -96,14 +96,14 @@ func prepare(s *options.CMServer) error {
 	s.Gates.FeatureGate().AddMetrics()
 	klog.InfoS("Starting", "version", version.Get().String(), "flags", s.EffectiveFlags())
 	for _, warning := range s.Warnings() {
-		klog.InfoS("Warning: " + warning)
+		klog.InfoS("Questionable setting", "warning", warning)
 	}
 	return nil
 }
 
-// applyMetrics applies the metrics flags and the gates of metrics, before there is any histogram: one that is registered
-// keeps the form that it has. With neither an allow list nor a file of one there is nothing to allow, which the library
-// would report as an error.
+// applyMetrics applies the metrics flags and the feature gates of metrics. It has to run before any histogram is
+// registered, as that fixes the histogram's form. Without an allow list, Apply would log an error, so the other flags are
+// applied one by one.
 func applyMetrics(o *metrics.Options, gates featuregate.FeatureGate) {
 	metricsfeatures.ApplyFeatureGates(gates)
 	if o.AllowListMapping != nil || o.AllowListMappingManifest != "" {

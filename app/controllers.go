@@ -15,9 +15,10 @@ import (
 	"orrery/kit/manager"
 )
 
-// addControllers has the manager run the controllers with the lease. A warm standby builds them before, which says which
-// kinds they read, and keeps the caches of these filled meanwhile; the controllers hear nothing of it. Those that migrate
-// are built and run once the further lease is held, which is asked for when all others have been started.
+// addControllers makes the manager run the controllers with the lease. A warm standby builds them earlier, so that it
+// knows which kinds they read, and keeps the caches of these kinds filled; the controllers are not told of changes yet.
+// Controllers that migrate are built and run with the migration lease, for which the process applies once all others have
+// been started.
 func (d *daemon) addControllers() error {
 	m := d.manager
 	stay, err := d.split()
@@ -34,7 +35,7 @@ func (d *daemon) addControllers() error {
 		}))
 	}
 	m.Before(func(ctx context.Context) error {
-		klog.FromContext(ctx).Info("Warm standby: the controllers are made ready now, and work with the lease")
+		klog.FromContext(ctx).Info("Warm standby: building the controllers now; they work once this process holds the lease")
 		return b.build(ctx, func(context.Context) {})
 	})
 	err = m.Add(manager.WithoutLease(manager.Func("warm caches", func(ctx context.Context) error {
@@ -47,17 +48,17 @@ func (d *daemon) addControllers() error {
 		return err
 	}
 	return m.Add(manager.Func("controllers", func(ctx context.Context) error {
-		// Each controller fetches its token when it first needs one; the others need not wait for them all.
+		// The cache need not wait for the tokens: each controller fetches its own when it first needs one.
 		err := d.startCache(ctx)
 		b.fetchTokens(ctx)
 		return err
 	}))
 }
 
-// split prepares the further lease for the controllers that migrate, and returns the others.
+// split prepares the migration lease for the controllers that migrate, and returns the others.
 func (d *daemon) split() (stay []kit.Descriptor, err error) {
 	plan := d.options.Migration()
-	// A dry run keeps away from the leases of those that work in earnest.
+	// A dry run does not compete for the leases of real controller managers.
 	if plan == nil || d.options.DryRun {
 		return d.options.Controllers, nil
 	}
@@ -69,8 +70,8 @@ func (d *daemon) split() (stay []kit.Descriptor, err error) {
 			stay = append(stay, c)
 		}
 	}
-	d.further, err = d.manager.NewLease(plan.LeaseName, func(ctx context.Context) error {
-		b := d.builder(d.further, move)
+	d.migration, err = d.manager.NewLease(plan.LeaseName, func(ctx context.Context) error {
+		b := d.builder(d.migration, move)
 		if err := b.build(ctx, b.fetchTokens); err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -81,18 +82,18 @@ func (d *daemon) split() (stay []kit.Descriptor, err error) {
 	return stay, err
 }
 
-// startCache starts the informers, of which the controllers hear from then on.
+// startCache starts the informers and, with them, the work of the controllers.
 func (d *daemon) startCache(ctx context.Context) error {
 	d.built.Store(true)
 	d.manager.Cache().Start(ctx)
 	klog.FromContext(ctx).Info("Started all controllers", "loops", len(d.manager.Controllers()))
-	if d.further == nil || ctx.Err() != nil {
+	if d.migration == nil || ctx.Err() != nil {
 		return nil
 	}
-	return d.manager.Add(d.further)
+	return d.manager.Add(d.migration)
 }
 
-// tenure is what controllers run under: the manager's own lease or the further one.
+// tenure is the lease that controllers run under: the manager's own or the migration lease.
 type tenure interface {
 	Fence() *leader.Fence
 	Discovery() discovery.DiscoveryInterface
@@ -114,7 +115,7 @@ func (d *daemon) builder(t tenure, controllers []kit.Descriptor) *contextBuilder
 	return &contextBuilder{daemon: d, tenure: t, controllers: controllers, connections: map[string]*connection{}}
 }
 
-// build makes the clients of all enabled controllers and builds these. In between it calls connected.
+// build makes the clients of all enabled controllers, calls connected, and builds the controllers.
 func (b *contextBuilder) build(ctx context.Context, connected func(context.Context)) error {
 	o := b.daemon.options
 	for _, d := range b.controllers {
@@ -146,7 +147,7 @@ func (b *contextBuilder) fetchTokens(ctx context.Context) {
 	}
 	err := kit.Batch(ctx, len(warm), len(warm), func(ctx context.Context, i int) error { return warm[i](ctx) })
 	if err != nil && ctx.Err() == nil {
-		// Not the end: each identity asks again when its controller first needs it.
+		// Not fatal: each identity tries again when its controller first needs a token.
 		klog.FromContext(ctx).Error(err, "Some service account tokens could not be fetched yet")
 	}
 	if len(warm) > 0 {

@@ -43,8 +43,8 @@ func TestWhatMigratesIsSplitOff(t *testing.T) {
 				}
 				d := &daemon{options: s, manager: m}
 				stay, err := d.split()
-				if err != nil || len(stay) != tc.stay || stay[0].Name != "staying" || (d.further != nil) != (tc.stay == 1) {
-					t.Errorf("%v stay, further lease %v: %v", stay, d.further, err)
+				if err != nil || len(stay) != tc.stay || stay[0].Name != "staying" || (d.migration != nil) != (tc.stay == 1) {
+					t.Errorf("%v stay, further lease %v: %v", stay, d.migration, err)
 				}
 				if l := m.Leadership().Further; len(l) != 2-tc.stay || tc.stay == 1 && l[0].Lease != "kube-system/second" {
 					t.Errorf("leases %+v", l)

@@ -16,24 +16,24 @@ import (
 	"orrery/options"
 )
 
-// dryRunSuffix makes the name of the lease of dry runs out of that which is used in earnest.
+// dryRunSuffix turns the name of the normal lease into that of the lease for dry runs.
 const dryRunSuffix = "-dry-run"
 
-// dryTransport makes sure that nothing which a dry run sends is stored: it adds what asks for that to every write, and
-// refuses what cannot be sent so. Only the lease of the dry run is written in earnest, and what stores nothing is let pass:
-// tokens and reviews.
+// dryTransport makes sure that nothing that a dry run sends is stored: it adds the dryRun parameter to every write, and
+// refuses writes for which that is not enough. It lets two kinds of writes pass: those to the lease of the dry run, which
+// are stored, and requests for tokens and reviews, which store nothing.
 type dryTransport struct {
 	next  http.RoundTripper
 	lease string // path of the lease
 }
 
-// dryRun is what a dry run has beside what there is in earnest. In earnest it is empty.
+// dryRun is what the daemon needs for a dry run. It is empty if this is none.
 type dryRun struct {
 	writes *kit.DryRun
 	guard  func(http.RoundTripper) http.RoundTripper
 }
 
-// newDryRun prepares a dry run, where one is asked for: under a lease of its own, on a connection that stores nothing.
+// newDryRun prepares a dry run if the options ask for one: with a lease of its own, on a connection that stores nothing.
 func newDryRun(ctx context.Context, s *options.CMServer, config *rest.Config) dryRun {
 	if !s.DryRun {
 		return dryRun{}
@@ -45,7 +45,7 @@ func newDryRun(ctx context.Context, s *options.CMServer, config *rest.Config) dr
 	return d
 }
 
-// dryRunGuard returns what to wrap connections in, which lets the lease of this election be written.
+// dryRunGuard returns the wrapper for the transports of a dry run, which lets this election write its lease.
 func dryRunGuard(e *componentbaseconfig.LeaderElectionConfiguration) func(http.RoundTripper) http.RoundTripper {
 	lease := "/apis/coordination.k8s.io/v1/namespaces/" + e.ResourceNamespace + "/leases/" + e.ResourceName
 	return func(next http.RoundTripper) http.RoundTripper { return dryTransport{next, lease} }
@@ -61,11 +61,12 @@ func (t dryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(r)
 	}
 	if r.Method == http.MethodDelete {
-		// Its options are in the body, which counts and not the query. Clients that ask for a dry run say so in both.
+		// The server reads the options of a delete from its body and ignores the query. Our own client sets dryRun in both, and
+		// has passed above; any other client would really delete.
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, fmt.Errorf("%s %s: refused, as it would be stored in a dry run", r.Method, r.URL.Path)
+		return nil, fmt.Errorf("%s %s: refused: this is a dry run, and the delete would be carried out", r.Method, r.URL.Path)
 	}
 	query.Set("dryRun", metav1.DryRunAll)
 	c := r.Clone(r.Context())

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// subcommand gives a command help and errors of its own: those of the daemon are about the daemon's flags, and go through
-// its log.
+// subcommand gives a command its own help and error output: those of the daemon deal with the daemon's flags and use its
+// log.
 func subcommand(cmd *cobra.Command) *cobra.Command {
 	usage := func(w io.Writer, c *cobra.Command) error {
 		_, err := fmt.Fprintf(w, "Usage:\n  %s\n\nFlags:\n%s", c.UseLine(), c.LocalFlags().FlagUsagesWrapped(120))
@@ -24,9 +24,9 @@ func subcommand(cmd *cobra.Command) *cobra.Command {
 		if c.Example != "" {
 			fmt.Fprintf(w, "Examples:\n%s\n\n", c.Example)
 		}
-		_ = usage(w, c) // nobody reads what could not be written
+		_ = usage(w, c) // there is nobody to report a failed write to
 	})
-	// In the place of the daemon's, which turns logging on.
+	// Overrides that of the daemon, which sets up logging.
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return nil }
 	return cmd
 }

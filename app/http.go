@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"maps"
 	"runtime/debug"
+	"slices"
 
 	"k8s.io/component-base/metrics/prometheus/compatversion"
 
@@ -11,17 +13,17 @@ import (
 	"orrery/options"
 )
 
-// kubeVersion is the Kubernetes version that this program is equal to.
+// kubeVersion is the Kubernetes version whose kube-controller-manager this program replaces.
 const kubeVersion = "1.37"
 
-// versions are those of which the HTTP pages and the metrics tell.
+// versions are those that the HTTP pages and the metrics show.
 type versions struct{ binary, emulated, oldest string }
 
 func versionsOf(s *options.CMServer, info *debug.BuildInfo) versions {
 	return versions{releaseOf(info), s.Gates.Emulated(), s.Gates.OldestCompatible()}
 }
 
-// addHTTP binds the HTTPS port and has the manager serve on it. It does nothing where HTTPS is turned off.
+// addHTTP binds the HTTPS port and adds its server to the manager. It does nothing if HTTPS is turned off.
 func (d *daemon) addHTTP(ctx context.Context) error {
 	s := d.options
 	info, _ := debug.ReadBuildInfo()
@@ -32,14 +34,7 @@ func (d *daemon) addHTTP(ctx context.Context) error {
 		Component: component, Health: d.manager.Checks(),
 		Configz: func() map[string]any { return map[string]any{"kubecontrollermanager.config.k8s.io": s.Configz()} },
 		Flags: func() map[string]string {
-			sets := s.Flags()
-			values := map[string]string{}
-			for _, name := range sets.Order {
-				for k, v := range serving.FlagValues(sets.FlagSets[name]) {
-					values[k] = v
-				}
-			}
-			return values
+			return serving.FlagValues(slices.Collect(maps.Values(s.Flags().FlagSets))...)
 		},
 		Status:    &serving.Status{BinaryVersion: v.binary, EmulationVersion: v.emulated},
 		Profiling: s.Debugging.Profiling, ContentionProfiling: s.Debugging.ContentionProfiling,

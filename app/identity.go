@@ -20,14 +20,14 @@ import (
 const (
 	// identityNamespace holds the service accounts of the controllers.
 	identityNamespace = metav1.NamespaceSystem
-	// tokenLifetime is asked for; the server may answer with another.
+	// tokenLifetime is requested; the server may grant another one.
 	tokenLifetime = time.Hour
 	// tokenTimeout bounds one request for a token.
 	tokenTimeout = 30 * time.Second
 )
 
-// identity is a service account that requests are made as. It asks the server for a token when it first needs one,
-// renews it in the background when a fifth of its life is left, and replaces it when the server refuses it.
+// identity authenticates requests as a service account. It asks the server for a token when it first needs one, renews it
+// in the background once 70 to 80 percent of its lifetime have passed, and replaces it when the server refuses it.
 type identity struct {
 	account string
 	core    typedcorev1.CoreV1Interface
@@ -79,8 +79,8 @@ func (i *identity) drop(refused string) {
 	}
 }
 
-// fetch asks for a token and creates the service account if it is missing. It has a context of its own, since callers
-// that gave up must not take the answer from the others.
+// fetch requests a token and creates the service account if it is missing. Callers share one fetch, so it has a context
+// of its own: one that gives up must not cancel it for the others.
 func (i *identity) fetch() (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 	defer cancel()
@@ -109,8 +109,8 @@ func (i *identity) fetch() (any, error) {
 	return i.token.value, nil
 }
 
-// lifeOf returns how long a token lives from the moment that it was asked for. The server says it in seconds as well as
-// by the time on its own clock, which may not be ours.
+// lifeOf returns how long a token is valid from the moment that it was requested. The server returns a number of seconds
+// and a time; the seconds are better, as its clock may differ from ours.
 func lifeOf(answer *authenticationv1.TokenRequest, asked time.Time) time.Duration {
 	if s := answer.Spec.ExpirationSeconds; s != nil && *s > 0 {
 		return time.Duration(*s) * time.Second
@@ -136,7 +136,7 @@ func (t *identityTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || r.Body != nil && r.GetBody == nil {
 		return resp, err
 	}
-	// The token was refused before its time: the account was made anew, or the server's keys were changed.
+	// The token was refused before it expired: the account was created again, or the server's signing keys were changed.
 	t.drop(value)
 	fresh, ferr := t.current(r.Context())
 	if ferr != nil || fresh == value {

@@ -23,7 +23,7 @@ import (
 // Run is the daemon. It returns nil after ctx has ended and everything has stopped in order, and an error if it could
 // not start, or had to end because the lease was lost.
 func Run(ctx context.Context, s *options.CMServer) error {
-	// The manager, with the lease, the cache and the connection to the API server, and the clients of controllers.
+	// First the manager, with the lease, the cache and the connection to the API server, and the clients of controllers.
 	config, err := loadConfig(s)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func Run(ctx context.Context, s *options.CMServer) error {
 	}
 	c.guard = dry.guard
 
-	// HTTP, before anything that can take long.
+	// Then HTTP, before anything that can take long.
 	d := &daemon{options: s, clients: c, manager: m, dryRun: dry.writes}
 	d.status = d.newStatusPage()
 	if err := m.AddServer(manager.Func("status sampler", d.status.Run)); err != nil {
@@ -65,23 +65,23 @@ func Run(ctx context.Context, s *options.CMServer) error {
 		return err
 	}
 
-	// Then the API server is waited for, the lease taken, and with it the controllers are started.
+	// Finally wait for the API server, take the lease and, with it, start the controllers.
 	if err := d.addControllers(); err != nil {
 		return err
 	}
 	err = m.Start(ctx)
 	if late, ok := errors.AsType[*manager.StragglersError](err); ok {
-		return late.Cause // they have been named in the log, and write nothing any more
+		return late.Cause // the stragglers are named in the log, and can no longer write
 	}
 	return err
 }
 
-// managerOptions says how the daemon is started and stopped.
+// managerOptions translates the daemon's options into those of the manager.
 func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Mapper) manager.Options {
 	e := &s.LeaderElection
 	return manager.Options{
 		Name: component, Scheme: scheme.Scheme, Mapper: mapper, Gates: s.Gates.FeatureGate(), Log: klog.FromContext(ctx),
-		// Controllers say what they read as they are built; none waits for the caches of another.
+		// Controllers ask for caches while they are built, and each waits for its own only.
 		Cache:       manager.Cache{Slim: controllers.Slimming(), Resync: -1, Name: informerName(), Await: true, StartedByOthers: true},
 		Client:      manager.Client{DryRun: s.DryRun},
 		SyncTimeout: -1,
@@ -90,7 +90,7 @@ func managerOptions(ctx context.Context, s *options.CMServer, mapper *client.Map
 			LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration, RetryPeriod: e.RetryPeriod.Duration,
 			Optional: s.DryRun, Coordinated: coordinated(s),
 		},
-		// A timeout of 0 waits for nothing.
+		// 0 means not to wait, whereas to the manager it means its default.
 		ShutdownTimeout: cmp.Or(s.ControllerShutdownTimeout, time.Nanosecond),
 		Server:          manager.Server{Probe: "/api/v1/namespaces/kube-system", Role: "those of system:kube-controller-manager"},
 	}
@@ -105,8 +105,8 @@ func webhookOptions(s *options.CMServer) (*webhook.Options, error) {
 	return &webhook.Options{CertDir: s.Webhooks.CertDir, Host: s.Webhooks.BindAddress, Port: s.Webhooks.Port, Scheme: own}, err
 }
 
-// informerName returns the name under which informers are measured. A process has one; a second Run in the same process,
-// as tests have, is not measured.
+// informerName returns the name of the informers in metrics. A process can have only one; a second Run in the same process,
+// as in tests, publishes no metrics of informers.
 func informerName() *toolscache.InformerName {
 	name, err := toolscache.NewInformerName(component)
 	if err != nil {
@@ -121,9 +121,9 @@ type daemon struct {
 	clients *clients
 	manager *manager.Manager
 	status  *status.Page
-	dryRun  *kit.DryRun // nil in earnest
-	built   atomic.Bool // all controllers that can be have been built, but for those that migrate
+	dryRun  *kit.DryRun // nil unless this is a dry run
+	built   atomic.Bool // the controllers have been built, except those that migrate or wait for their kinds
 
-	further  *manager.Lease // of the controllers that migrate; nil: none does
-	migrated atomic.Bool    // they have been built
+	migration *manager.Lease // of the controllers that migrate; nil: none does
+	migrated  atomic.Bool    // the controllers that migrate have been built
 }

@@ -28,9 +28,9 @@ func NewControllerInitializers(all []kit.Descriptor) map[string]InitFunc {
 	return m
 }
 
-// StartControllers builds and runs those of the enabled controllers that have an InitFunc, in the order of the list, the one
-// that mints service account tokens first, with a pause between two if one is asked for. It returns when all have been
-// started but those whose kinds the server does not have yet; they run until what they run under stops them.
+// StartControllers builds and runs the enabled controllers that have an InitFunc, in the order of s.Controllers, which has
+// the service account token controller first, and pauses between two if the options ask for that. It returns when all have
+// been started except those whose kinds the server does not have yet. The controllers run until their tenure ends.
 func StartControllers(ctx context.Context, s *options.CMServer, inits map[string]InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), t tenure) error {
 	log := klog.FromContext(ctx)
 	started := 0
@@ -43,11 +43,11 @@ func StartControllers(ctx context.Context, s *options.CMServer, inits map[string
 			log.Info("Controller is disabled", "controller", d.Name)
 			continue
 		}
-		if d := s.ControllerStartInterval.Duration; d > 0 && started > 0 {
+		if interval := s.ControllerStartInterval.Duration; interval > 0 && started > 0 {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(wait.Jitter(d, controllerStartJitter)):
+			case <-time.After(wait.Jitter(interval, controllerStartJitter)):
 			}
 		}
 		start := func() (bool, error) { return startOne(d, init, contextFor, t) }
@@ -71,7 +71,7 @@ func StartControllers(ctx context.Context, s *options.CMServer, inits map[string
 	return nil
 }
 
-// startOne builds a controller and has the manager run its loops.
+// startOne builds a controller and runs its loops.
 func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (ControllerContext, error), t tenure) (on bool, err error) {
 	cc, err := contextFor(d)
 	if err != nil {
@@ -92,7 +92,7 @@ func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (
 	return true, nil
 }
 
-// startWithKinds has a controller started as soon as the server has its kinds.
+// startWithKinds starts a controller as soon as the server has its kinds.
 func startWithKinds(log klog.Logger, d kit.Descriptor, start func() (bool, error), t tenure) error {
 	return t.Add(manager.Func(d.Name, func(ctx context.Context) error {
 		return manager.WaitForKinds(ctx, log, t.Discovery(), d, func() error {
@@ -102,5 +102,5 @@ func startWithKinds(log klog.Logger, d kit.Descriptor, start func() (bool, error
 	}))
 }
 
-// controllerStartJitter is the part by which the pause between two starts may be longer than asked for.
+// controllerStartJitter is the fraction by which the pause between two starts may exceed --controller-start-interval.
 const controllerStartJitter = 1.0

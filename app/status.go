@@ -24,7 +24,7 @@ func (d *daemon) newStatusPage() *status.Page {
 	})
 }
 
-// notRunning returns the controllers of which no loop has been built, and why.
+// notRunning returns the controllers without a loop, and why they have none.
 func (d *daemon) notRunning() (out []status.NotRunning) {
 	loops := d.manager.Controllers()
 	for _, c := range d.options.Controllers {
@@ -37,8 +37,8 @@ func (d *daemon) notRunning() (out []status.NotRunning) {
 			why = "disabled: " + why
 		case !d.built.Load():
 			why = "not started: this process does not lead yet"
-		case d.further != nil && d.options.Migration().Includes(c.Name) && !d.migrated.Load():
-			why = "not started: " + waitsFor(d.further.Leadership())
+		case d.migration != nil && d.options.Migration().Includes(c.Name) && !d.migrated.Load():
+			why = "not started: " + waitsFor(d.migration.Leadership())
 		case len(c.Kinds) > 0:
 			var kinds []string
 			for _, k := range c.Kinds {
@@ -53,7 +53,7 @@ func (d *daemon) notRunning() (out []status.NotRunning) {
 	return out
 }
 
-// waitsFor says for which lease something waits.
+// waitsFor says that something waits for a lease, and who holds it.
 func waitsFor(l manager.Leadership) string {
 	if l.Leading || l.Holder == "" {
 		return "it waits for the lease " + l.Lease

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/klog/v2"
+
+	"orrery/kit"
 )
 
 const (
@@ -78,17 +80,14 @@ func (r *accessReviewer) review(ctx context.Context, who user.Info, verb, path s
 // ask makes the review. It runs in a goroutine that no request handler's recovery
 // covers, so it must not let a panic through.
 func (r *accessReviewer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (status authorizationv1.SubjectAccessReviewStatus, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("review access: panic: %v", p)
-		}
-	}()
-	err = retryTransient(ctx, r.backoff, func(ctx context.Context) error {
-		answer, err := r.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
-		if err == nil {
-			status = answer.Status
-		}
-		return err
+	err = kit.Guard(func() error {
+		return retryTransient(ctx, r.backoff, func(ctx context.Context) error {
+			answer, err := r.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+			if err == nil {
+				status = answer.Status
+			}
+			return err
+		})
 	})
 	if err != nil {
 		klog.ErrorS(err, "Subject access review failed", "user", spec.User, "path", spec.NonResourceAttributes.Path)

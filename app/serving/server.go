@@ -70,7 +70,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, nil
 	}
 	for _, warning := range c.Authentication.Warnings() {
-		klog.InfoS("Doubtful setting", "warning", warning)
+		klog.InfoS("Questionable setting", "warning", warning)
 	}
 	s := &Server{shutdownTimeout: cmp.Or(c.ShutdownTimeout, defaultShutdownTimeout)}
 	s.reload.interval = cmp.Or(c.ReloadInterval, defaultReloadInterval)
