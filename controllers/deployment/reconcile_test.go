@@ -3,6 +3,7 @@ package deployment
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,14 +343,14 @@ func TestTheTerminatingGate(t *testing.T) {
 func TestASetThatCannotBeOwnedIsUsedAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newDeployment("web", 2))
-		adoptions := 0
+		var adoptions atomic.Int32
 		api.React(func(r *kittest.Request) *kittest.Reaction {
 			switch {
 			case r.Resource.Resource != "replicasets":
 			case r.Verb == "create":
 				r.Object.SetOwnerReferences(nil)
 			case r.Verb == "patch":
-				adoptions++
+				adoptions.Add(1)
 				r.Patch = []byte("{}")
 			}
 			return nil
@@ -367,8 +368,8 @@ func TestASetThatCannotBeOwnedIsUsedAllTheSame(t *testing.T) {
 		if d := read(t, api, "web"); d.Status.ObservedGeneration != d.Generation {
 			t.Errorf("the status is of generation %d, not of %d", d.Status.ObservedGeneration, d.Generation)
 		}
-		if adoptions == 0 || adoptions > 20 {
-			t.Errorf("%d tries to adopt", adoptions)
+		if n := adoptions.Load(); n == 0 || n > 20 {
+			t.Errorf("%d tries to adopt", n)
 		}
 	})
 }
