@@ -25,7 +25,7 @@ type api interface {
 	Get(context.Context, graph.Ref) (*metav1.PartialObjectMetadata, error)
 	// In reads all objects of a kind in a namespace from the server.
 	In(context.Context, graph.Kind, string) ([]*metav1.PartialObjectMetadata, error)
-	// Delete deletes an object if it has the UID and, unless it is empty, the version.
+	// Delete deletes an object if it has the UID of ref and, unless that is empty, the version.
 	Delete(ctx context.Context, ref graph.Ref, version string, policy metav1.DeletionPropagation) error
 	// Patch changes the metadata of an object.
 	Patch(context.Context, graph.Ref, client.Patch) (*metav1.PartialObjectMetadata, error)
@@ -116,7 +116,7 @@ func nameOnly(ref graph.Ref) *metav1.PartialObjectMetadata {
 var (
 	// errMisplaced marks a cluster-scoped object whose owner would have to be in a namespace.
 	errMisplaced = errors.New("the owner is of a namespaced kind and the object is in no namespace")
-	// errUnserved marks a kind that the mapping has and the server does not answer for.
+	// errUnserved marks a kind that the mapper knows and the server no longer serves.
 	errUnserved = errors.New("the server does not serve the kind")
 )
 
@@ -125,7 +125,7 @@ type absentError struct{ ref graph.Ref }
 
 func (e absentError) Error() string { return fmt.Sprintf("%s does not exist", e.ref) }
 
-// place returns a reference with the namespace that its kind calls for.
+// place returns a reference with its namespace removed if its kind is cluster-scoped.
 func (r *reconciler) place(ref graph.Ref) (graph.Ref, error) {
 	namespaced, err := r.api.Namespaced(ref.Kind)
 	switch {
@@ -151,8 +151,8 @@ func (r *reconciler) read(ctx context.Context, ref graph.Ref) (*metav1.PartialOb
 	return obj, nil
 }
 
-// explain says what was attempted. A 404 that is the server's word on the object is told from one that says that it
-// does not serve the path: only the former proves anything.
+// explain adds to an error what was attempted. It tells a 404 for the object from one for the whole path: only the former
+// proves that the object does not exist.
 func (r *reconciler) explain(verb string, ref graph.Ref, err error) error {
 	switch {
 	case err == nil:

@@ -11,12 +11,12 @@ import (
 	"orrery/controllers/garbagecollector/graph"
 )
 
-// collectTries is how often an object that changes at the same time is looked at in one go.
+// collectTries bounds the attempts of one reconcile on an object that changes at the same time.
 const collectTries = 3
 
 // collect deletes an object that has lost its last owner, or removes references to lost owners. It decides on the cached
-// object: the UID and version that go with each write make the server refuse if that is not what it has. Then it decides
-// again on what the server has.
+// object first. Each write has a UID and version as preconditions, so that the server refuses it if the cache is out of
+// date; then collect decides again on a live read.
 func (r *reconciler) collect(ctx context.Context, n graph.View) error {
 	obj, ok := r.api.Cached(n.Ref)
 	if !ok || obj.GetUID() != n.Ref.UID {
@@ -45,13 +45,13 @@ func (r *reconciler) collect(ctx context.Context, n graph.View) error {
 		}
 		version = live.ResourceVersion
 		if try > 1 && apiequality.Semantic.DeepEqual(live.OwnerReferences, obj.GetOwnerReferences()) {
-			version = "" // it changes all the time, and not in what counts: the UID has to do
+			version = "" // it changes all the time, but not in its owners: the UID is precondition enough
 		}
 		obj = live
 	}
 }
 
-// act carries out a plan that was made for the object as it is at its version.
+// act carries out a plan that was made for the object at that version.
 func (r *reconciler) act(ctx context.Context, ref graph.Ref, obj metav1.Object, version string, p plan) error {
 	log := klog.FromContext(ctx)
 	switch p.action {
@@ -60,7 +60,6 @@ func (r *reconciler) act(ctx context.Context, ref graph.Ref, obj metav1.Object, 
 	case strip:
 		log.V(2).Info("Removing references to owners that are gone or wait for the object", "object", ref, "owners", p.strip)
 		return r.patchOwners(ctx, ref, obj, without(p.strip))
-	case remove:
 	}
 	if p.waits && r.graph.Deadlocked(ref.UID) {
 		unblocked, err := r.unblock(ctx, ref, obj)
@@ -73,6 +72,6 @@ func (r *reconciler) act(ctx context.Context, ref graph.Ref, obj metav1.Object, 
 	return r.explain("delete", ref, r.api.Delete(ctx, ref, version, p.policy))
 }
 
-// overtaken reports whether a write was refused because the object is not what it was decided on: changed, or, where the
-// server compares the UID as it would any field, another one.
+// overtaken reports whether a write was refused because the object has changed since the decision, or is another one of
+// the same name: a patch with another UID is invalid rather than a conflict.
 func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }

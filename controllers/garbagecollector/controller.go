@@ -40,7 +40,7 @@ type options struct {
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.enabled, "enable-garbage-collector", o.enabled,
-		"Run the garbage collector. Has to be set to the same as the flag of that name of kube-apiserver.")
+		"Run the garbage collector. Must have the same value as the flag of that name of kube-apiserver.")
 	fs.Int32Var(&o.workers, "concurrent-gc-syncs", o.workers,
 		"Number of objects that the garbage collector handles at once.")
 }

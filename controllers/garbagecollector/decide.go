@@ -12,8 +12,8 @@ type action int
 
 const (
 	keep   action = iota // nothing
-	strip                // it has an owner: references to others that are gone, or wait for it, are removed
-	remove               // it has none: it is deleted
+	strip                // it has an owner: references to other owners that are gone, or wait for it, are removed
+	remove               // it has no owner: it is deleted
 )
 
 // plan is what happens to an object and how.
@@ -25,13 +25,13 @@ type plan struct {
 	waits bool
 }
 
-// decide says what happens to an object with such owners. dependents is how many it has itself.
+// decide returns what to do with an object, given the state of its owners and the number of its own dependents.
 func decide(obj metav1.Object, o owners, dependents int) plan {
 	if len(obj.GetOwnerReferences()) == 0 {
 		return plan{}
 	}
 	if len(o.solid) > 0 {
-		// A reference to an owner that waits goes too: the owner would wait for ever.
+		// References to waiting owners are removed, too: those would wait for ever for an object that stays.
 		lost := slices.Concat(o.dangling, o.waiting)
 		if len(lost) == 0 {
 			return plan{}
@@ -44,7 +44,7 @@ func decide(obj metav1.Object, o owners, dependents int) plan {
 	return plan{action: remove, policy: policyOf(obj)}
 }
 
-// policyOf returns how an object is deleted that nobody waits for: as its finalizers ask, or in the background.
+// policyOf returns the propagation policy for an object that no owner waits for: that of its finalizers, or background.
 func policyOf(obj metav1.Object) metav1.DeletionPropagation {
 	switch {
 	case hasFinalizer(obj, metav1.FinalizerOrphanDependents):

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// finalizerTries is how often the removal of a finalizer from an object that changes is tried in one go.
+	// finalizerTries bounds the attempts of one reconcile to remove a finalizer from an object that changes at the same time.
 	finalizerTries = 5
-	// releases is how many dependents of one owner are released, or deleted with it, at once.
+	// releases bounds the dependents of one owner that are released, or deleted with it, concurrently.
 	releases = 50
 )
 
-// finish lets an object go that waits for its dependents, once it has none that it has to wait for, and sees to those
-// that are not on their way out.
+// finish removes the foreground finalizer from an object once no dependent blocks its deletion. Until then it has the
+// dependents reconciled that are not being deleted yet.
 func (r *reconciler) finish(ctx context.Context, n graph.View) error {
 	if n.Blockers == 0 {
 		if err := r.shed(ctx, n.Ref); err != nil {
@@ -63,13 +63,13 @@ func (r *reconciler) shed(ctx context.Context, owner graph.Ref) error {
 	})
 }
 
-// unblock breaks a circle of objects that wait for each other: no owner waits for this one any more.
+// unblock breaks a cycle of objects that wait for each other: it makes this one block none of its owners.
 func (r *reconciler) unblock(ctx context.Context, ref graph.Ref, obj metav1.Object) (*metav1.PartialObjectMetadata, error) {
-	klog.FromContext(ctx).V(2).Info("Objects wait for each other's deletion; letting the owners of one not wait for it", "object", ref)
+	klog.FromContext(ctx).V(2).Info("Objects wait for each other's deletion; unblocking the owners of one", "object", ref)
 	return r.sendOwners(ctx, ref, obj, unblocking())
 }
 
-// release removes an owner from its dependents and then its orphan finalizer.
+// release removes the references to an owner from its dependents, and then the owner's orphan finalizer.
 func (r *reconciler) release(ctx context.Context, owner graph.Ref) error {
 	dependents, err := r.dependentsOf(ctx, owner)
 	if err != nil {
@@ -84,9 +84,9 @@ func (r *reconciler) release(ctx context.Context, owner graph.Ref) error {
 	return r.removeFinalizer(ctx, owner, metav1.FinalizerOrphanDependents)
 }
 
-// dependentsOf returns an owner's dependents, those included that no watch has shown yet, of the kinds that it is known to
-// have: one that is left behind when the others are released would be collected. An owner without a namespace may have
-// them anywhere, and has those that are known.
+// dependentsOf returns an owner's dependents. For each kind of dependent that the graph knows, it lists the namespace to
+// find those that no watch has shown yet: a dependent that is not released would be collected as soon as the owner is gone.
+// The dependents of a cluster-scoped owner may be in any namespace; for it, those in the graph have to do.
 func (r *reconciler) dependentsOf(ctx context.Context, owner graph.Ref) ([]graph.Ref, error) {
 	all := r.graph.Dependents(owner.UID)
 	if owner.Namespace == "" {
@@ -130,7 +130,7 @@ func (r *reconciler) releaseOne(ctx context.Context, d, owner graph.Ref) error {
 	return notAbsent(r.patchOwners(ctx, d, live, without([]types.UID{owner.UID})))
 }
 
-// removeFinalizer takes a finalizer off an object, which lets the server delete it if it was the last.
+// removeFinalizer removes a finalizer from an object. If it was the last one the server deletes the object.
 func (r *reconciler) removeFinalizer(ctx context.Context, ref graph.Ref, name string) error {
 	obj, ok := r.api.Cached(ref)
 	fresh := ok && obj.GetUID() == ref.UID && hasFinalizer(obj, name)

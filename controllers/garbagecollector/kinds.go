@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// resyncPeriod is the time between two looks at which kinds the server has.
+	// resyncPeriod is the time between two discoveries of the kinds that the server has.
 	resyncPeriod = 30 * time.Second
-	// syncPatience is how long the first collection waits at most for all kinds to be listed.
+	// syncPatience bounds how long the first collection waits for all kinds to be listed.
 	syncPatience = 30 * time.Second
-	// hopeless is the number of resyncs after which a kind that is not listed counts as one that cannot be.
+	// hopeless is the number of resyncs after which a kind that has not been listed counts as one that cannot be listed.
 	hopeless = 2
 )
 
@@ -34,20 +34,20 @@ type resync struct{}
 // String names the key on the debug page.
 func (resync) String() string { return "all kinds" }
 
-// found is what discovery has answered: the kinds that can be collected and those that can be read, with their places, and
-// the group versions that it could not see.
+// found is the result of a discovery: the kinds that can be collected and those that can be read, with their places, and
+// the group versions for which the server did not answer.
 type found struct {
 	kinds    places
 	readable places
 	broken   map[schema.GroupVersion]error
 }
 
-// ignored reports whether objects of a resource are not collected. Events go by their age.
+// ignored reports whether objects of a resource are not collected. Events expire by themselves.
 func ignored(r schema.GroupResource) bool {
 	return r.Resource == "events" && (r.Group == "" || r.Group == "events.k8s.io")
 }
 
-// collectable picks the kinds that can be deleted, listed and watched. An answer with gaps is an answer.
+// collectable picks the kinds that can be deleted, listed and watched. A discovery that fails for some groups is no error.
 func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
 	f := found{kinds: places{}, readable: places{}}
 	f.broken, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
@@ -88,9 +88,9 @@ func collectableVerbs(have []string) bool {
 
 // monitor is the watch of one kind.
 type monitor struct {
-	synced func() bool   // the graph has all that the first list has
-	listed func() bool   // there is a first list
-	why    func() string // what keeps it from being synced, where that is known
+	synced func() bool   // the graph has all objects of the first list
+	listed func() bool   // the first list has been received
+	why    func() string // why it is not synced; empty if that is not known
 	stop   func()
 	rounds int // resyncs that have found it not synced
 	places map[place]bool
@@ -107,7 +107,7 @@ type kinds struct {
 	errors   interface{ Inc() }
 	steady   atomic.Bool // ready has once been true
 
-	mu       sync.Mutex // guards the fields below; the loop, which alone changes followed, holds it only to do so
+	mu       sync.Mutex // guards the fields below; the loop alone changes followed, and reads it without the lock
 	followed followed
 	since    time.Time // when the wait for the first sync began
 	listed   bool      // discovery has answered
@@ -138,9 +138,10 @@ func (k *kinds) ready() bool {
 	return true
 }
 
-// whole reports whether the graph has all dependents as far as can be known. An owner that waits for them is not let go
-// before: what comes later would be taken for something that has lost its owner. A list that is there is waited for until
-// the graph has all of it, and one that is not while there is hope: a kind that cannot be listed for long holds up no other.
+// whole reports whether the graph has all dependents, as far as can be known. Until then no owner that waits for its
+// dependents is released: a dependent that comes into the graph later would be collected. A list that has been received is
+// waited for until the graph has all of it; one that has not, until the kind is hopeless, so that a kind that cannot be
+// listed does not block the others for ever.
 func (k *kinds) whole() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

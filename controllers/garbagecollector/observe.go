@@ -29,7 +29,7 @@ func (r *reconciler) follower(cc kit.ControllerContext) func(schema.GroupVersion
 	}
 }
 
-// observer returns what takes the changes of a kind into the graph.
+// observer returns the handler that feeds the changes of a kind into the graph.
 func (r *reconciler) observer(kind graph.Kind) cache.Handler {
 	return func(old, new client.Object, listed bool) {
 		switch {
@@ -48,7 +48,7 @@ func (r *reconciler) observer(kind graph.Kind) cache.Handler {
 	}
 }
 
-// apply passes on what a change of the graph asks for.
+// apply carries out the effects of a change of the graph.
 func (r *reconciler) apply(e graph.Effects) {
 	for _, ref := range e.Gone {
 		r.known.noteGone(ref)

@@ -12,10 +12,10 @@ import (
 	"orrery/kit/cache"
 )
 
-// knownOwners is how many owners' fates are remembered. One that is forgotten is read again.
+// knownOwners is the number of owners whose fate is remembered. A forgotten one is read again.
 const knownOwners = 10000
 
-// knowledge is what live reads and watches have proven about owners, so that each is read once and not once per
+// knowledge is what live reads and watches have proven about owners, so that each owner is read once and not once per
 // dependent.
 type knowledge struct {
 	facts *lru.Cache // graph.Ref to fact
@@ -90,9 +90,9 @@ func (r *reconciler) classify(ctx context.Context, item graph.Ref, refs []metav1
 	return out, nil
 }
 
-// fateOf finds out what has become of one owner. That it exists may come from the cache: the worst that can follow is
-// that the object is kept until the next change of the owner. What leads to a deletion is proven by a live read, or has
-// been, and nothing newer has been seen since.
+// fateOf finds out what has become of one owner. The cache is good enough to say that the owner exists: if it is out of
+// date, the object is kept until the watch shows the change. What leads to a deletion is proven by a live read, now or
+// earlier if nothing newer has been seen since.
 func (r *reconciler) fateOf(ctx context.Context, item graph.Ref, o metav1.OwnerReference) (fate, error) {
 	ref := graph.RefTo(o, item.Namespace)
 	if _, gone := r.known.goneAs(ref); gone {

@@ -16,9 +16,9 @@ import (
 
 // edit is a change of an object's owner references, in the two forms in which it can be sent.
 type edit struct {
-	// merged returns all references as they shall be.
+	// merged returns all references as they should be, for a merge patch.
 	merged func([]metav1.OwnerReference) []metav1.OwnerReference
-	// strategic returns what the strategic merge, which matches references by UID, has to change.
+	// strategic returns the changed references, for a strategic merge patch, which matches them by UID.
 	strategic func([]metav1.OwnerReference) []any
 }
 
@@ -38,7 +38,7 @@ func without(uids []types.UID) edit {
 	}
 }
 
-// unblocking makes no owner wait for the object.
+// unblocking makes the object block the deletion of none of its owners.
 func unblocking() edit {
 	return edit{
 		merged: func(refs []metav1.OwnerReference) []metav1.OwnerReference {
@@ -69,9 +69,9 @@ func (r *reconciler) patchOwners(ctx context.Context, ref graph.Ref, obj metav1.
 	return err
 }
 
-// sendOwners changes an object's owner references. Built-in kinds take the change whatever else has changed in the
-// object; of the others the server has to have the version that the change was made from. Either way the UID has to be
-// the same.
+// sendOwners changes an object's owner references and returns the object. For built-in kinds, the change applies whatever
+// else has changed in the object; for other kinds, the object must still have the version that the change was made from.
+// Either way it must have the same UID.
 func (r *reconciler) sendOwners(ctx context.Context, ref graph.Ref, obj metav1.Object, e edit) (*metav1.PartialObjectMetadata, error) {
 	refs := obj.GetOwnerReferences()
 	if r.api.Strategic(ref.Kind) {
@@ -94,13 +94,13 @@ func finalizersPatch(obj metav1.Object, finalizers []string) []byte {
 	})
 }
 
-// metadataPatch returns the JSON of a patch of metadata fields, which always can be encoded.
+// metadataPatch returns the JSON of a patch of metadata fields.
 func metadataPatch(fields map[string]any) []byte {
-	data, _ := json.Marshal(map[string]any{"metadata": fields})
+	data, _ := json.Marshal(map[string]any{"metadata": fields}) // cannot fail
 	return data
 }
 
-// notAbsent drops the error that says that the object is not there any more.
+// notAbsent returns nil for an absentError, and any other error as it is.
 func notAbsent(err error) error {
 	var gone absentError
 	if errors.As(err, &gone) {

@@ -17,22 +17,22 @@ type reconciler struct {
 	graph    *graph.Graph
 	known    *knowledge
 	api      api
-	check    func(graph.Ref, time.Duration) // calls for a look at an object
-	orphan   func(graph.Ref)                // calls for the release of an owner's dependents
-	whole    func() bool                    // no dependents are about to come to the graph, see kinds.whole
+	check    func(graph.Ref, time.Duration) // enqueues an object
+	orphan   func(graph.Ref)                // enqueues an owner whose dependents are to be released
+	whole    func() bool                    // see kinds.whole
 	recorder record.EventRecorder
 }
 
 const (
-	// lookSoon is when an owner is looked at again that cannot go, as not all of its dependents may be known.
+	// lookSoon is the time until the next reconcile of an owner that has to wait because the graph is not whole.
 	lookSoon = 200 * time.Millisecond
-	// lookAgain is when an object is looked at again whose deletion has been finished. It has gone by then, or a watch has
-	// shown that it goes no further, unless it broke just then and the same deletion has been asked for once more.
+	// lookAgain is the time until the next reconcile of an object from which the last finalizer has been removed. Usually it
+	// is gone by then. It is not if the same deletion was requested once more while the watch that would show that was broken.
 	lookAgain = time.Minute
 )
 
-// Reconcile looks at one object of the graph: whether it exists, whether it still has an owner, whether what it waits
-// for is done.
+// Reconcile checks one object of the graph: whether it exists, whether it still has an owner, and whether the dependents
+// that it waits for are gone.
 func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, error) {
 	n, ok := r.graph.View(key.UID)
 	var err error
@@ -40,7 +40,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, 
 	case !ok:
 		return kit.Done, nil
 	case n.Virtual && n.Ref != key:
-		return kit.Done, nil // it has another name now, under which it is looked at
+		return kit.Done, nil // the node is known by another name now, and reconciled under that
 	case n.Virtual:
 		return r.verify(ctx, n.Ref)
 	case n.Foreground && n.Blockers == 0 && !r.whole():
@@ -53,14 +53,14 @@ func (r *reconciler) Reconcile(ctx context.Context, key graph.Ref) (kit.Result, 
 		r.orphan(n.Ref)
 		return kit.Done, nil
 	case n.Deleting:
-		return kit.Done, nil // it goes by itself; what depends on it is looked at when it has gone
+		return kit.Done, nil // its dependents are reconciled once it is gone
 	default:
 		err = r.collect(ctx, n)
 	}
 	return r.settle(ctx, n.Ref, err)
 }
 
-// reconcileOrphan releases the dependents of an owner that is deleted without them, and lets the owner go.
+// reconcileOrphan releases the dependents of an owner that is deleted with the orphan policy, and then the owner.
 func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Result, error) {
 	n, ok := r.graph.View(key.UID)
 	switch {
@@ -76,8 +76,8 @@ func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Re
 	return r.settle(ctx, n.Ref, err)
 }
 
-// verify reads an owner that no watch has shown. It stays under observation until a watch shows it or it is gone: it may
-// have come and gone while no watch was open.
+// verify reads an owner that no watch has shown, again and again until a watch shows it or it is found to be gone: it may
+// have been created and deleted while no watch was open.
 func (r *reconciler) verify(ctx context.Context, ref graph.Ref) (kit.Result, error) {
 	if as, gone := r.known.goneAs(ref); gone {
 		return r.settle(ctx, as, absentError{as}) // the server may not have the kind any more
@@ -92,7 +92,7 @@ func (r *reconciler) verify(ctx context.Context, ref graph.Ref) (kit.Result, err
 	return r.settle(ctx, ref, err)
 }
 
-// settle sorts out errors that are no failures.
+// settle turns the outcome of a reconcile into a result. Some errors are no failures.
 func (r *reconciler) settle(ctx context.Context, ref graph.Ref, err error) (kit.Result, error) {
 	log := klog.FromContext(ctx)
 	switch {
@@ -102,7 +102,7 @@ func (r *reconciler) settle(ctx context.Context, ref graph.Ref, err error) (kit.
 		log.V(2).Info("A cluster-scoped object refers to a namespaced owner, which cannot be; it is kept", "object", ref)
 		return kit.Done, nil
 	case errors.Is(err, errUnserved), meta.IsNoMatchError(err):
-		// The kind may come, or the reference is wrong for good: nothing tells.
+		// The kind may be installed later, or the reference may be wrong for good: there is no way to tell.
 		log.V(4).Info("The server does not have the kind", "object", ref, "reason", err)
 		return kit.After(r.graph.Pause(ref.UID).After), nil
 	}

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// place is where objects of a kind are: a resource, in namespaces or not. A definition that is made anew may move its
-// kind, and in the odd aggregated API a kind has two places.
+// place is where the objects of a kind are: a resource, namespaced or not. A CustomResourceDefinition that is deleted and
+// created again may move its kind, and some aggregated APIs serve a kind in two places.
 type place struct {
 	resource   string
 	namespaced bool
 }
 
-// places are those of kinds.
+// places are the places of each kind.
 type places map[schema.GroupVersionKind]map[place]bool
 
 func (p places) add(gvk schema.GroupVersionKind, at place) {
@@ -24,12 +24,12 @@ func (p places) add(gvk schema.GroupVersionKind, at place) {
 	p[gvk][at] = true
 }
 
-// twins are the kinds with more places than one. A reference names the kind, so that an owner may be in any of them; what
-// is watched, and collected itself, is what the mapping of kinds to resources leads to. It is safe for concurrent use, and
-// its zero value has none.
+// twins are the kinds with more than one place. An owner reference names only the kind, so the owner may be in any of its
+// places. Watched and collected are only the objects in the place that the RESTMapper returns. It is safe for concurrent
+// use; its zero value has no kinds.
 type twins struct{ known atomic.Pointer[places] }
 
-// set takes over those of the kinds that can be read.
+// set picks the kinds with more than one place.
 func (t *twins) set(readable places) {
 	several := maps.Clone(readable)
 	maps.DeleteFunc(several, func(_ schema.GroupVersionKind, at map[place]bool) bool { return len(at) < 2 })

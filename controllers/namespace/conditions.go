@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// good is each condition as it is when nothing is wrong, in the order in which they are written.
+// good returns the conditions for when nothing is wrong, in the order in which they are written.
 func good() []corev1.NamespaceCondition {
 	return []corev1.NamespaceCondition{
 		{Type: corev1.NamespaceDeletionDiscoveryFailure, Reason: "ResourcesDiscovered", Message: "All resources successfully discovered"},
@@ -20,7 +20,7 @@ func good() []corev1.NamespaceCondition {
 	}
 }
 
-// conditions returns what a pass has to say. A pass that ended with the pods says nothing of what remains.
+// conditions returns the conditions after a pass. One that ended with the pods does not know what remains.
 func (p *pass) conditions() []corev1.NamespaceCondition {
 	out := good()
 	for i := range out {

@@ -46,7 +46,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.workers, "concurrent-namespace-syncs", o.workers,
 		"Number of deleted namespaces emptied at once. A larger number is faster and loads the API server more.")
 	fs.DurationVar(&o.resync, "namespace-sync-period", o.resync,
-		"How often at least a namespace that is being deleted is looked at again; 0 leaves it to what is left in it.")
+		"The longest time between two checks of a namespace that is being deleted; 0 means that only its content decides.")
 }
 
 func (o *options) validate() []error {

@@ -539,7 +539,7 @@ func TestAStopInTheMiddleFinalizesNothing(t *testing.T) {
 		widget := func(n int) *unstructured.Unstructured {
 			return custom(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: fmt.Sprint("Widget", n)}, "w")
 		}
-		const kinds = 3 * sideBySide
+		const kinds = 3 * kindsAtOnce
 		for n := range kinds {
 			api.AddKind(widget(n).GroupVersionKind(), fmt.Sprint("widgets", n), true)
 			api.Create(t, widget(n))

@@ -1,12 +1,12 @@
-// Package namespace empties namespaces that have been deleted, and lets go of them.
+// Package namespace empties namespaces that have been deleted, and finalizes them.
 //
 // Owns: the finalizer "kubernetes" of Namespaces, their phase Terminating and five conditions. Watches: Namespaces,
 // Pods. Writes: deletes everything in a deleted namespace, updates its status, finalizes it.
 //
-// A deletion gets five seconds to reach all API servers, in which nothing but its pods are told to stop. Then pods that were
-// made meanwhile go, and only after the last pod everything else, all kinds side by side. What cannot be discovered or
-// deleted keeps the namespace and shows in its conditions; it never keeps the other kinds.
+// A deletion gets a grace of five seconds to reach all API servers, in which only the pods are deleted. Then pods that were
+// created meanwhile are deleted and, after the last pod has gone, everything else, several kinds at a time. What cannot be
+// discovered or deleted keeps the namespace and shows in its conditions, but it does not keep the other kinds.
 //
-// The rule it must never break: the finalizer goes only after the server itself, asked for every kind that can be
-// deleted, and without a failure anywhere, has shown nothing left.
+// The rule it must never break: the finalizer is removed only after live reads of every kind that can be deleted, without
+// a failure anywhere, have shown that nothing is left.
 package namespace

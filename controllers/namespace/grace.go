@@ -13,18 +13,18 @@ import (
 	"orrery/kit/client"
 )
 
-// rememberFor is how long the first sight of a deletion is remembered. A namespace that is still there after that is
-// given its grace once more, which keeps it no longer than it has been kept already.
+// rememberFor is how long the first sight of a deletion is remembered. A namespace that still exists after that gets its
+// grace once more, which does no harm after such a time.
 const rememberFor = time.Hour
 
-// sightings holds when each namespace was first seen to be deleted, by UID. The deletion's own time is no measure: it is
-// in whole seconds, and by the clock of the server.
+// sightings holds when the deletion of each namespace was first seen, by UID. The deletion timestamp is not good enough: it
+// is in whole seconds, and by the server's clock.
 type sightings struct {
 	mu    sync.Mutex // guards first
 	first map[types.UID]time.Time
 }
 
-// graceLeft returns how long a deleted namespace is still to be kept, whatever is in it.
+// graceLeft returns the rest of the grace of a deleted namespace, in which it is not emptied.
 func (s *sightings) graceLeft(uid types.UID, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,8 +49,8 @@ func (s *sightings) forget(uid types.UID) {
 	delete(s.first, uid)
 }
 
-// stopPods has the pods of a namespace stop that has only just been deleted. They go first in any case, and need the most
-// time; who makes one all the same, at an API server that does not know of the deletion yet, has it deleted after the grace.
+// stopPods deletes the pods of a namespace that has only just been deleted. They are the first to go in any case, and take
+// the most time. Pods that an API server which does not know of the deletion yet still lets in are deleted after the grace.
 func (r *reconciler) stopPods(ctx context.Context, cached *corev1.Namespace) error {
 	running := undeleted(r.pods.List(cached.Name))
 	if len(running) == 0 {

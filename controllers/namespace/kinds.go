@@ -26,20 +26,20 @@ type kind struct {
 	canDeleteMany bool
 }
 
-// in addresses the objects of a kind in a namespace, by the resource that discovery has named: there may be others of the
-// same kind, and what is remembered of the kind from elsewhere may be out of date.
+// in addresses the objects of a kind in a namespace by the resource that discovery has returned: several resources may have
+// the same kind, and the RESTMapper may be out of date.
 func (k kind) in(namespace string) []client.Option {
 	return []client.Option{client.Kind(k.gvk), client.Resource(k.gvr, true), client.InNamespace(namespace)}
 }
 
-// found is what the server says about its kinds. A failed part is an error beside the kinds of the others.
+// found is the result of a discovery. It may have failed for a part of the kinds only.
 type found struct {
 	kinds    []kind
-	failed   error // groups that could not be asked
-	unparsed error // group versions that make no sense
+	failed   error // for the groups that could not be discovered
+	unparsed error // for group versions that cannot be parsed
 }
 
-// kindList asks the server for its kinds, once for all namespaces that are deleted together.
+// kindList discovers the kinds of the server, once for all namespaces that are deleted at about the same time.
 type kindList struct {
 	discover func() ([]*metav1.APIResourceList, error)
 
@@ -88,7 +88,7 @@ func parseKinds(lists []*metav1.APIResourceList) found {
 	return f
 }
 
-// failureText says which groups could not be asked.
+// failureText says which groups could not be discovered.
 func failureText(err error) string {
 	if groups, ok := discovery.GroupDiscoveryFailedErrorGroups(err); ok {
 		return fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(groups), err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,11 +18,12 @@ import (
 )
 
 const (
-	// finalizerEstimate is the time that objects with finalizers are given before the next look counts as late.
+	// finalizerEstimate is how long finalizers are assumed to need.
 	finalizerEstimate = 15 * time.Second
-	// sideBySide is how many kinds of one namespace are deleted at once.
-	sideBySide = 10
-	// manyAtOnce is how many objects of a kind are deleted at once. Of a collection the server deletes one after the other.
+	// kindsAtOnce bounds the kinds of one namespace that are emptied concurrently.
+	kindsAtOnce = 10
+	// manyAtOnce bounds the objects of a kind that are deleted concurrently. Up to that number, a delete of the collection is
+	// used; for more it would be slow, as the server deletes the objects of a collection one after the other.
 	manyAtOnce = 20
 )
 
@@ -40,7 +40,7 @@ type remains struct {
 type pass struct {
 	found found
 
-	mu         sync.Mutex // guards the fields below while kinds are deleted side by side
+	mu         sync.Mutex // guards the fields below while kinds are emptied concurrently
 	left       map[schema.GroupVersionResource]int
 	finalizers map[string]int
 	failures   []error
@@ -60,28 +60,28 @@ func (r *reconciler) purge(ctx context.Context, ns *corev1.Namespace) *pass {
 		}
 		left, err := r.empty(ctx, k, ns, r.podGrace(ns))
 		p.add(k, left, err)
-		p.podsOnly = err != nil // of pods that could not be listed or deleted some may run, and need what is to go last
+		p.podsOnly = err != nil // pods that could not be listed or deleted may be running, and need the rest
 	}
 	if p.podsOnly || p.podsLeft() {
 		p.podsOnly = true
 		return p
 	}
 	groups := byName(rest)
-	err := kit.Batch(ctx, len(groups), sideBySide, func(ctx context.Context, i int) error {
+	err := kit.Batch(ctx, len(groups), kindsAtOnce, func(ctx context.Context, i int) error {
 		for _, k := range groups[i] {
 			left, err := r.empty(ctx, k, ns, 0)
 			p.add(k, left, err)
 		}
-		return nil // failures are collected in the pass: none keeps the other kinds back
+		return nil // failures are collected in the pass, so that none keeps the other kinds from being emptied
 	})
-	if err != nil { // a kind that was not come to, as this process is stopping, may have objects
+	if err != nil { // this process is stopping: kinds that were not reached may have objects
 		p.add(kind{}, remains{}, err)
 	}
 	return p
 }
 
-// byName puts kinds together whose resources have one name, and so may be the same objects under two groups, as events
-// are. One after the other, the second one finds nothing to delete.
+// byName groups kinds whose resources have the same name, since those may be the same objects under two API groups, as
+// events are. The kinds of a group are emptied one after the other, so that the second one finds nothing to delete.
 func byName(kinds []kind) [][]kind {
 	places := map[string]int{}
 	var groups [][]kind
@@ -145,7 +145,7 @@ func (r *reconciler) empty(ctx context.Context, k kind, ns *corev1.Namespace, es
 	return left, nil
 }
 
-// unless returns nothing left if the kind is known to be empty.
+// unless returns m, or the zero value if the kind is known to be empty.
 func (m remains) unless(empty bool) remains {
 	if empty {
 		return remains{}
@@ -153,8 +153,8 @@ func (m remains) unless(empty bool) remains {
 	return m
 }
 
-// list returns the objects of a kind. It reports whether they are known: the server may not let them be listed, also where
-// it has said that it would.
+// list returns the objects of a kind. listed is false if they are not known: a kind may not support lists, even if
+// discovery says that it does.
 func (r *reconciler) list(ctx context.Context, k kind, namespace string) (items []*metav1.PartialObjectMetadata, listed bool, err error) {
 	if !k.canList {
 		return nil, false, nil
@@ -163,8 +163,8 @@ func (r *reconciler) list(ctx context.Context, k kind, namespace string) (items 
 	return items, err == nil, ignoreUnsupported(err)
 }
 
-// deleteAll deletes all objects of a kind: few by one request where the kind allows it, else each by one. Owners do not
-// keep their dependents, since everything in the namespace goes.
+// deleteAll deletes all objects of a kind: a few with one request if the kind supports that, otherwise each with its own.
+// The policy is background, since the dependents are in the namespace and deleted, too.
 func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, items []*metav1.PartialObjectMetadata) error {
 	if many := undeleted(items); k.canDeleteMany && len(many) > manyAtOnce {
 		err := deleteEach(ctx, r.live, many, k.in(namespace)...)
@@ -186,8 +186,8 @@ func undeleted[T client.Object](all []T) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o.GetDeletionTimestamp() != nil })
 }
 
-// deleteEach deletes objects, some at a time. The error is that of the first in their order that could not be deleted,
-// whichever came first: the condition has to fit, and to stay as it is.
+// deleteEach deletes objects, some at a time. Its error becomes part of a condition, so it is always that of the first
+// object in order that could not be deleted.
 func deleteEach[T client.Object](ctx context.Context, c *client.Client, objs []T, where ...client.Option) error {
 	return kit.BatchFirst(ctx, len(objs), manyAtOnce, func(ctx context.Context, i int) error {
 		how := append(slices.Clone(where), client.Background, client.IfUID(objs[i].GetUID()))
@@ -195,7 +195,7 @@ func deleteEach[T client.Object](ctx context.Context, c *client.Client, objs []T
 	})
 }
 
-// unsupported reports whether the server does not do this for the kind, whatever its discovery says.
+// unsupported reports whether the server does not support the call for the kind, whatever discovery says.
 func unsupported(err error) bool {
 	return apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
 }
@@ -216,7 +216,7 @@ func (p *pass) add(k kind, left remains, err error) {
 	if left.count > 0 {
 		p.left[k.gvr] = left.count
 	}
-	for f, n := range maps.All(left.finalizers) {
+	for f, n := range left.finalizers {
 		p.finalizers[f] += n
 	}
 	p.estimate = max(p.estimate, left.estimate)
@@ -225,7 +225,7 @@ func (p *pass) add(k kind, left remains, err error) {
 // podsLeft reports whether the namespace has to wait for its pods.
 func (p *pass) podsLeft() bool { return p.left[podResource] > 0 }
 
-// err returns why the namespace cannot be finalized whatever is left in it.
+// err returns the failures, any of which keeps the namespace from being finalized.
 func (p *pass) err() error {
 	return errors.Join(append([]error{p.found.failed, p.found.unparsed}, p.failures...)...)
 }

@@ -27,8 +27,8 @@ type reconciler struct {
 	resync  time.Duration
 }
 
-// Reconcile takes a deleted namespace one pass further, and finalizes it when nothing is left. Before its grace is over
-// only its pods are told to stop.
+// Reconcile makes one pass over a deleted namespace, and finalizes it when nothing is left. During its grace it only
+// deletes the pods.
 func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (kit.Result, error) {
 	if !terminating(cached) {
 		r.waiting.done(cached.Name)
@@ -37,18 +37,18 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 	}
 	now := time.Now()
 	if r.seen.graceLeft(cached.UID, now) > 0 {
-		err := r.stopPods(ctx, cached) // of many pods the server takes its time to delete them
+		err := r.stopPods(ctx, cached) // takes some time if there are many, so what is left of the grace is asked for again
 		return kit.After(max(r.seen.graceLeft(cached.UID, time.Now()), soonest)), err
 	}
 	if due, waits := r.waiting.dueAt(cached.Name); waits && now.Before(due) && len(r.pods.List(cached.Name)) > 0 {
-		return kit.After(due.Sub(now)), nil // some pods went, but not the last one
+		return kit.After(due.Sub(now)), nil // a pod is gone, but not the last one
 	}
 	ns, err := client.Get[corev1.Namespace](ctx, r.live, kit.KeyOf(cached))
 	if err != nil {
 		return kit.Done, client.IgnoreNotFound(err)
 	}
 	if ns.UID != cached.UID || !terminating(ns) {
-		return kit.Done, nil // one that has taken its place has a grace of its own
+		return kit.Done, nil // another namespace of this name has a grace of its own
 	}
 	if ns, err = r.markTerminating(ctx, ns); err != nil || ns == nil {
 		return kit.Done, err
@@ -76,12 +76,12 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 	return kit.Done, r.finalize(ctx, kit.KeyOf(ns), ns.UID)
 }
 
-// terminating reports whether a namespace is deleted and there is still somebody who keeps it.
+// terminating reports whether a namespace has been deleted and still has finalizers in its spec.
 func terminating(ns *corev1.Namespace) bool {
 	return ns.DeletionTimestamp != nil && len(ns.Spec.Finalizers) > 0
 }
 
-// markTerminating returns the namespace as it is then, nil if it is gone.
+// markTerminating sets the phase. It returns the namespace as stored, or nil if it is gone.
 func (r *reconciler) markTerminating(ctx context.Context, ns *corev1.Namespace) (*corev1.Namespace, error) {
 	name := ns.Name
 	ns, err := r.writeStatus(ctx, ns, func(s *corev1.NamespaceStatus) bool {
@@ -95,7 +95,7 @@ func (r *reconciler) markTerminating(ctx context.Context, ns *corev1.Namespace) 
 	return ns, nil
 }
 
-// report writes the conditions that a pass has led to, if they differ. ns is ours: it came from the server.
+// report writes the conditions of a pass, if they differ. It changes ns, which must not come from the cache.
 func (r *reconciler) report(ctx context.Context, ns *corev1.Namespace, p *pass) error {
 	_, err := r.writeStatus(ctx, ns, func(s *corev1.NamespaceStatus) bool { return setConditions(s, p.conditions(), metav1.Now()) })
 	if err != nil {
@@ -104,12 +104,12 @@ func (r *reconciler) report(ctx context.Context, ns *corev1.Namespace, p *pass) 
 	return nil
 }
 
-// writeTries is how often a namespace that others write to at the same time is written in one go. A pass takes its time,
-// and to begin it again for each of their writes could go on for ever.
+// writeTries bounds the attempts of one reconcile to write a namespace that others write at the same time. A pass takes so
+// long that repeating it after every conflict might never succeed.
 const writeTries = 5
 
-// writeStatus writes a status that change has changed, and returns the namespace as it is then: nil if it is gone, also
-// where another one has its name by now.
+// writeStatus applies change to the status and writes it if change reports a difference. It returns the namespace as
+// stored, or nil if it is gone, even if another one has its name by now.
 func (r *reconciler) writeStatus(ctx context.Context, ns *corev1.Namespace, change func(*corev1.NamespaceStatus) bool) (*corev1.Namespace, error) {
 	for try := 1; ; try++ {
 		if !change(&ns.Status) {
@@ -130,7 +130,7 @@ func (r *reconciler) writeStatus(ctx context.Context, ns *corev1.Namespace, chan
 	}
 }
 
-// finalize takes our finalizer off a namespace that is empty.
+// finalize removes our finalizer from a namespace that is empty.
 func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) error {
 	for try := 1; ; try++ {
 		ns, err := client.Get[corev1.Namespace](ctx, r.live, key)
@@ -153,12 +153,12 @@ func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) e
 	}
 }
 
-// soonest is the shortest time between two looks at a namespace.
+// soonest is the shortest time between two passes over a namespace.
 const soonest = 500 * time.Millisecond
 
-// nextLook returns when to look again at a namespace that still has content: soon after its deletion often, later
-// ever more rarely, and never later than half of what is left of the content's own time to go. waited is how long ago its
-// grace was over by this process's reckoning: the server's clock may be far ahead.
+// nextLook returns the time until the next pass over a namespace that still has content: short after its deletion, then
+// longer and longer, but not much more than half of the estimate for its content. waited is how long ago its grace ended by
+// this process's own clock: the server's may be far ahead.
 func nextLook(ns *corev1.Namespace, estimate time.Duration, now time.Time, waited, resync time.Duration) time.Duration {
 	age := max(now.Sub(ns.DeletionTimestamp.Time)-grace, waited)
 	return max(soonest, min(age/2, estimate/2+time.Second, resync))

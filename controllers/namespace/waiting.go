@@ -9,8 +9,8 @@ import (
 	"orrery/kit"
 )
 
-// waitingSet holds the namespaces that wait for their pods to go, and when each is due for a look even if they do not.
-// Pods of other namespaces wake nobody, and a namespace is never woken by them before its grace is over.
+// waitingSet holds the namespaces that wait for their pods to go, and when the next pass over each is due even if none
+// goes. Only the pods of these namespaces cause reconciles.
 type waitingSet struct {
 	mu  sync.RWMutex // guards due
 	due map[string]time.Time
@@ -31,7 +31,7 @@ func (w *waitingSet) done(name string) {
 	delete(w.due, name)
 }
 
-// dueAt returns when a namespace is due; ok is false if it does not wait for pods.
+// dueAt returns when the next pass over a namespace is due; ok is false if it does not wait for pods.
 func (w *waitingSet) dueAt(name string) (at time.Time, ok bool) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -52,7 +52,7 @@ type options struct {
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.monitorPeriod, "node-monitor-period", o.monitorPeriod,
-		"How often the heartbeats of all nodes are looked at.")
+		"How often the heartbeats of all nodes are checked.")
 	fs.DurationVar(&o.gracePeriod, "node-monitor-grace-period", o.gracePeriod,
 		"How long a running node may be silent before it is marked unhealthy. It has to be several times the kubelet's heartbeat period.")
 	fs.DurationVar(&o.startupGrace, "node-startup-grace-period", o.startupGrace,

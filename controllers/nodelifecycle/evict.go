@@ -13,7 +13,7 @@ import (
 )
 
 // evictZone adds the NoExecute taint to the nodes of a zone that wait for it, as fast as the zone's rate allows. A node
-// that has recovered or gone meanwhile costs nothing.
+// that has recovered or gone meanwhile does not count against the rate.
 func (r *reconciler) evictZone(ctx context.Context, zone string) (kit.Result, error) {
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -27,9 +27,9 @@ func (r *reconciler) evictZone(ctx context.Context, zone string) (kit.Result, er
 			r.zones.dequeue(judged.Name)
 			continue
 		case wait != 0:
-			return kit.After(wait), nil // a rate of 0 wakes the zone when it changes
+			return kit.After(wait), nil // at a rate of 0 wait is negative: the next change of the rate wakes the zone
 		}
-		// A node that cannot be tainted must not hold up its zone: the next look at the heartbeats puts it in line again.
+		// A node that cannot be tainted must not hold up its zone. The next check of the heartbeats enqueues it again.
 		r.zones.dequeue(node.Name)
 		lost, err := r.setLost(ctx, node, key)
 		if err != nil {
@@ -44,9 +44,8 @@ func (r *reconciler) evictZone(ctx context.Context, zone string) (kit.Result, er
 	return kit.Done, ctx.Err()
 }
 
-// lostSince returns the present state of a node that was judged to be lost, and the taint that it should have; the key
-// is empty if it lives or is gone. The verdict may have been written a moment ago, so it counts until the cache shows
-// it.
+// lostSince returns the present state of a node that was judged to be lost, and the key of the taint that it should have,
+// which is empty if the node is alive or gone. Until the cache shows the write of the verdict, the judged state counts.
 func (r *reconciler) lostSince(judged *corev1.Node) (node *corev1.Node, key string) {
 	written := client.Write{GVK: r.nodes.GVK(), Key: kit.KeyOf(judged), UID: judged.UID, ResourceVersion: judged.ResourceVersion}
 	node = judged

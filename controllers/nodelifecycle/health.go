@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// health is what is remembered of a node between two looks. Times are this process's own: the clocks of nodes differ.
+// health is what is remembered of a node between two checks. Times are by this process's clock: those of nodes differ.
 type health struct {
 	seen         time.Time   // when the last sign of life was noticed
 	heartbeat    metav1.Time // of the ready condition at that time
@@ -25,7 +25,7 @@ func (h *health) observe(node *corev1.Node, lease *coordinationv1.Lease, now tim
 	next := health{seen: now}
 	switch {
 	case ready == nil && h == nil:
-		next.seen = node.CreationTimestamp.Time // never heard of: the start-up grace runs from its creation
+		next.seen = node.CreationTimestamp.Time // it has never reported: the startup grace period begins at its creation
 	case ready == nil && !h.hasCondition, h != nil && ready != nil && h.hasCondition && h.heartbeat.Equal(&ready.LastHeartbeatTime):
 		next = *h
 	case h != nil:
@@ -51,7 +51,7 @@ func (h *health) silentFor(grace time.Duration, now time.Time) bool {
 	return now.After(h.seen.Add(grace))
 }
 
-// heartbeatConditions are those that a kubelet keeps up to date, and that nobody knows once it is silent.
+// heartbeatConditions are those that the kubelet keeps up to date, and that become Unknown when it is silent.
 var heartbeatConditions = []corev1.NodeConditionType{
 	corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }

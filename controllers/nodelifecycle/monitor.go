@@ -26,17 +26,17 @@ type all struct{}
 // excludeLabel keeps a node out of the count of its zone.
 const excludeLabel = "node.kubernetes.io/exclude-disruption"
 
-// verdict is what one look at a node has led to.
+// verdict is the result of one check of a node.
 type verdict struct {
 	node     *corev1.Node
 	status   corev1.ConditionStatus // of its ready condition now; empty if it has none or could not be judged
 	judged   bool
-	unsure   bool // that it is silent may have been written
-	justLost bool // this look has found it silent
+	unsure   bool // the write of the verdict failed, but may have been stored
+	justLost bool // this check has found that it has become silent
 	spent    time.Duration
 }
 
-// monitor looks at the heartbeats of all nodes once.
+// monitor checks the heartbeats of all nodes once.
 func (r *reconciler) monitor(ctx context.Context, _ all) (kit.Result, error) {
 	start := time.Now()
 	defer func() { r.metrics.allNodes.Observe(time.Since(start).Seconds()) }()
@@ -53,7 +53,7 @@ func (r *reconciler) monitor(ctx context.Context, _ all) (kit.Result, error) {
 		r.staleFor = stale
 		return kit.Done, nil
 	}
-	// Before any node is queued for a taint: its zone's rate has to be the one for this state of affairs.
+	// This comes before any node is enqueued for a taint: the rates of the zones have to fit their present states.
 	for _, d := range r.zones.settle(verdicts, r.metrics) {
 		klog.FromContext(ctx).Info("Zone is in another state", "zone", d.zone, "state", d.state, "evictionsPerSecond", d.rate)
 	}
@@ -71,7 +71,7 @@ func (r *reconciler) monitor(ctx context.Context, _ all) (kit.Result, error) {
 	}
 	if r.sparing {
 		err := r.spare(ctx, nodes)
-		r.sparing = err != nil // a node that could not be spared is so the next time
+		r.sparing = err != nil // nodes that still have the taint are tried again the next time
 		errs = append(errs, err)
 	}
 	return kit.Done, kit.Terminal(errors.Join(errs...)) // the next period is the next try
@@ -85,7 +85,7 @@ func (r *reconciler) register(ctx context.Context, nodes []*corev1.Node) {
 		r.zones.ensure(topology.GetZoneKey(n), r.metrics)
 		if r.known[n.Name] == nil {
 			r.event(n, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Node %s event: Registered Node %s in Controller", n.Name, n.Name))
-			r.retry[n.Name] = true // the manager before may have ended between the verdict and the pods
+			r.retry[n.Name] = true // the previous leader may have ended after the verdict and before it marked the pods
 		}
 		r.known[n.Name] = n
 	}
@@ -102,8 +102,8 @@ func (r *reconciler) register(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// judgeAll finds out which nodes live. It reads nothing from the server but the leases of nodes that seem silent. If
-// one of those turns out to be newer than the cache, nobody is judged: stale is what the cache has to reach first.
+// judgeAll finds out which nodes are alive. The only live reads are those of the leases of nodes that seem silent. If
+// one of these is newer than the cache, no node is judged: stale is what the cache has to show first.
 func (r *reconciler) judgeAll(ctx context.Context, nodes []*corev1.Node, now time.Time) (verdicts []verdict, stale *client.Write) {
 	verdicts = make([]verdict, len(nodes))
 	var silent []int
@@ -161,7 +161,7 @@ func (r *reconciler) confirm(ctx context.Context, v *verdict, known string) (beh
 	return nil
 }
 
-// giveUp writes that nothing is known of a silent node any more.
+// giveUp sets the conditions of a silent node to Unknown.
 func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 	start := time.Now()
 	defer func() { v.spent = time.Since(start) }()
@@ -179,8 +179,8 @@ func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 		updated, err = client.PatchObject(ctx, r.client, v.node, client.StrategicPatch(patch), client.Status)
 	}
 	if err != nil {
-		// A conflict may be the node's own sign of life, and anything else says nothing about it: the next look decides. If
-		// the write was carried out all the same, that look finds a node that was lost before, whose pods nobody has marked.
+		// A conflict may be the node's own sign of life, and any other error says nothing about the node: the next check
+		// decides. If the write was stored nevertheless, that check finds a lost node whose pods nobody has marked.
 		v.judged, v.unsure = false, true
 		klog.FromContext(ctx).V(2).Info("The status of a silent node could not be written; no pod is evicted", "node", klog.KObj(v.node), "err", err)
 		return
@@ -190,7 +190,7 @@ func (r *reconciler) giveUp(ctx context.Context, v *verdict) {
 	v.node, v.status = updated, corev1.ConditionUnknown
 }
 
-// act does what the verdicts ask for: taints, events, and the readiness of the pods of nodes just lost.
+// act follows the verdicts: it taints nodes, publishes events, and marks the pods of nodes that have just been lost.
 func (r *reconciler) act(ctx context.Context, verdicts []verdict) error {
 	again := make([]bool, len(verdicts))
 	err := kit.Batch(ctx, len(verdicts), nodeWorkers, func(ctx context.Context, i int) error {
@@ -222,8 +222,8 @@ func (r *reconciler) act(ctx context.Context, verdicts []verdict) error {
 	return err
 }
 
-// followVerdict makes a node's NoExecute taints follow its state: gone at once when it lives, exchanged at once for one
-// another, and added in turn with the other nodes of its zone.
+// followVerdict makes a node's NoExecute taints follow its state: they are removed at once when it is alive, replaced by
+// each other at once, and added when it is the node's turn in its zone.
 func (r *reconciler) followVerdict(ctx context.Context, v verdict) error {
 	key := lostTaint(v.status)
 	tainted := hasNoExecute(v.node, corev1.TaintNodeNotReady) || hasNoExecute(v.node, corev1.TaintNodeUnreachable)
@@ -241,9 +241,9 @@ func (r *reconciler) followVerdict(ctx context.Context, v verdict) error {
 	return err
 }
 
-// setLost leaves a node the NoExecute taint of that key only, or neither for an empty key. If someone else changes the
-// node meanwhile, what they made of it is taken from the server: lost is false if the node is not lost that way any more,
-// since it has just shown a sign of life or is another one of its name, and then nothing is written.
+// setLost makes the NoExecute taint of that key the only one of the two that a node has, or removes both if key is empty.
+// If someone else changes the node meanwhile it is read again. If it is no longer lost in that way, because it has shown a
+// sign of life or is another node of the same name, lost is false and nothing is written.
 func (r *reconciler) setLost(ctx context.Context, node *corev1.Node, key string) (lost bool, err error) {
 	const tries = 4
 	for range tries {
@@ -269,7 +269,7 @@ func (r *reconciler) setLost(ctx context.Context, node *corev1.Node, key string)
 	return false, fmt.Errorf("change NoExecute taints of node %s: it changed %d times meanwhile", node.Name, tries)
 }
 
-// spare takes the NoExecute taints off all nodes: if none is ready, it is we who are cut off.
+// spare removes the NoExecute taints from all nodes: if no node is ready, the control plane is taken to be cut off.
 func (r *reconciler) spare(ctx context.Context, nodes []*corev1.Node) error {
 	return kit.Batch(ctx, len(nodes), nodeWorkers, func(ctx context.Context, i int) error {
 		node, ok := r.nodes.Get(kit.KeyOf(nodes[i]))
@@ -282,7 +282,7 @@ func (r *reconciler) spare(ctx context.Context, nodes []*corev1.Node) error {
 	})
 }
 
-// event publishes an event of a node. Nodes are named as they always were in such events, without a namespace.
+// event publishes an event of a node. The reference has the form that users know: it has no namespace.
 func (r *reconciler) event(node *corev1.Node, kind, reason, message string) {
 	r.recorder.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, kind, reason, message)
 }

@@ -15,10 +15,10 @@ import (
 	"orrery/kit/client"
 )
 
-// podsAtOnce is how many pods of one node are marked at once.
+// podsAtOnce bounds the pods of one node that are marked concurrently.
 const podsAtOnce = 20
 
-// markPods writes that the pods of a lost node are not ready, so that Services leave them out.
+// markPods marks the pods of a lost node as not ready, so that Services leave them out.
 func (r *reconciler) markPods(ctx context.Context, node string) error {
 	pods := r.pods.By(index.PodsByNode(), node)
 	return kit.Batch(ctx, len(pods), podsAtOnce, func(ctx context.Context, i int) error { return r.markPod(ctx, pods[i]) })
@@ -43,8 +43,8 @@ func (r *reconciler) markPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// placedOnLostNode picks pods that have just been given a node that is not ready. The pods that a node has when it is
-// lost are marked with it.
+// placedOnLostNode picks pods that have just been bound to a node that is not ready. Those that a node has when it is lost
+// are marked together with it.
 func (r *reconciler) placedOnLostNode(old, new *corev1.Pod) []kit.Key {
 	if new == nil || new.Spec.NodeName == "" || old != nil && old.Spec.NodeName == new.Spec.NodeName || !r.lostNode(new.Spec.NodeName) {
 		return nil

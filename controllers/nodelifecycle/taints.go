@@ -12,7 +12,7 @@ import (
 	"orrery/kit/client"
 )
 
-// conditionTaints says which taint a condition stands for, by its status.
+// conditionTaints says which taint corresponds to which status of a condition.
 var conditionTaints = []struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
@@ -36,8 +36,8 @@ func condition(node *corev1.Node, t corev1.NodeConditionType) *corev1.NodeCondit
 	return nil
 }
 
-// followConditions returns the taints that a node should have: NoSchedule ones after its conditions, and no NoExecute
-// one for a heartbeat that has come back. NoExecute taints are added elsewhere, at a bounded rate.
+// followConditions returns the taints that a node should have: NoSchedule taints according to its conditions, and none of
+// the two NoExecute taints once it is ready again. NoExecute taints are added elsewhere, at a limited rate.
 func followConditions(node *corev1.Node) []corev1.Taint {
 	want := map[string]bool{corev1.TaintNodeUnschedulable: node.Spec.Unschedulable}
 	for _, c := range conditionTaints {
@@ -83,8 +83,8 @@ func hasNoExecute(node *corev1.Node, key string) bool {
 }
 
 // withLost returns the taints that a node should have by its conditions, with the NoExecute taint of that key and without
-// the other one; an empty key leaves neither. The two exclude each other as the statuses do that they stand for. A node
-// that is lost needs a NoSchedule taint as well, and one write brings both.
+// the other one, or without both if key is empty. The two exclude each other, as the statuses do to which they correspond.
+// A node that is lost needs a NoSchedule taint as well, and one write brings both.
 func withLost(node *corev1.Node, key string, now time.Time) []corev1.Taint {
 	out := slices.DeleteFunc(followConditions(node), func(t corev1.Taint) bool { return lost(t) && t.Key != key })
 	if key != "" && !slices.ContainsFunc(out, func(t corev1.Taint) bool { return lost(t) && t.Key == key }) {
@@ -94,7 +94,7 @@ func withLost(node *corev1.Node, key string, now time.Time) []corev1.Taint {
 	return out
 }
 
-// lostTaint returns the key of the NoExecute taint that a ready condition stands for, empty for a living node.
+// lostTaint returns the key of the NoExecute taint for a status of the ready condition; it is empty for a node that is alive.
 func lostTaint(status corev1.ConditionStatus) string {
 	switch status {
 	case corev1.ConditionFalse:
@@ -105,8 +105,8 @@ func lostTaint(status corev1.ConditionStatus) string {
 	return ""
 }
 
-// lostBy returns the key of the NoExecute taint that a node should have, empty for a living one and for one that has never
-// reported.
+// lostBy returns the key of the NoExecute taint that a node should have. It is empty for a node that is alive and for one
+// that has never reported.
 func lostBy(node *corev1.Node) string {
 	if ready := condition(node, corev1.NodeReady); ready != nil {
 		return lostTaint(ready.Status)
@@ -145,13 +145,13 @@ func (r *reconciler) patchNode(ctx context.Context, node *corev1.Node, taints []
 	return client.IgnoreNotFound(err)
 }
 
-// betaLabels are old labels that have to say what the newer ones say.
+// betaLabels are deprecated labels that must have the same value as the stable ones.
 var betaLabels = map[string]string{
 	corev1.LabelOSStable:   "beta.kubernetes.io/os",
 	corev1.LabelArchStable: "beta.kubernetes.io/arch",
 }
 
-// missingLabels returns the old labels that a node lacks or has wrong.
+// missingLabels returns the deprecated labels that a node lacks or that have a wrong value.
 func missingLabels(node *corev1.Node) map[string]string {
 	var out map[string]string
 	for stable, beta := range betaLabels {

@@ -29,7 +29,7 @@ const (
 	leftDisruption
 )
 
-// zones knows the zones, the nodes of each that wait for a NoExecute taint, and how fast they get it.
+// zones holds, for each zone, the nodes that wait for a NoExecute taint, and the rate at which they get it.
 type zones struct {
 	options options
 	wake    func(zone string)
@@ -44,14 +44,14 @@ type zone struct {
 	state   zoneState
 	limiter *rate.Limiter
 	waiting []string                // names of nodes, first come first served
-	queued  map[string]*corev1.Node // the same nodes, as they were judged
+	queued  map[string]*corev1.Node // the same nodes by name, as they were judged
 }
 
 func newZones(o options, wake func(string)) *zones {
 	return &zones{options: o, wake: wake, byName: map[string]*zone{}}
 }
 
-// ensure makes a zone known.
+// ensure adds a zone unless it is known.
 func (z *zones) ensure(name string, m metrics) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -61,7 +61,7 @@ func (z *zones) ensure(name string, m metrics) {
 	}
 }
 
-// enqueue puts a node in its zone's line, and takes it out of the line of the zone that it was in before.
+// enqueue adds a node to the queue of its zone, and removes it from that of the zone that it was in before.
 func (z *zones) enqueue(node *corev1.Node) {
 	name := topology.GetZoneKey(node)
 	z.mu.Lock()
@@ -84,7 +84,7 @@ func (z *zones) enqueue(node *corev1.Node) {
 	}
 }
 
-// dequeue takes a node out of whatever line it is in; its zone may have changed since it was put there.
+// dequeue removes a node from all queues; its zone may have changed since it was enqueued.
 func (z *zones) dequeue(node string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -93,7 +93,7 @@ func (z *zones) dequeue(node string) {
 	}
 }
 
-// leave takes a node out of the line.
+// leave removes a node from the queue.
 func (k *zone) leave(node string) {
 	if k.queued[node] != nil {
 		delete(k.queued, node)
@@ -101,8 +101,8 @@ func (k *zone) leave(node string) {
 	}
 }
 
-// next returns the node, as it was judged, whose turn it is in a zone. ok is false if nobody waits; wait is positive if somebody does and
-// the rate does not allow it yet, and negative if it does not allow it at all now.
+// next returns the node whose turn it is in a zone, as it was judged; ok is false if none waits. wait is 0 if the rate
+// allows it now, positive if it will allow it after that time, and negative if it is 0 and allows nothing.
 func (z *zones) next(name string, now time.Time) (node *corev1.Node, wait time.Duration, ok bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -129,14 +129,14 @@ func (z *zones) spend(name string, now time.Time) {
 	}
 }
 
-// change is a zone that has got another state.
+// change is a new state of a zone.
 type change struct {
 	zone  string
 	state zoneState
 	rate  float32
 }
 
-// settle takes the verdicts of one look, and sets states and rates of all zones by them.
+// settle sets the states and rates of all zones according to the verdicts of one check.
 func (z *zones) settle(verdicts []verdict, m metrics) []change {
 	counts, inhabited := map[string]*count{}, map[string]bool{}
 	for _, v := range verdicts {
@@ -157,7 +157,7 @@ func (z *zones) settle(verdicts []verdict, m metrics) []change {
 	return changes
 }
 
-// apply sets the states of all zones by their counts. A zone none of whose nodes counts stays as it is; one without
+// apply sets the states of all zones according to their counts. A zone of which no node counts keeps its state; one without
 // nodes is forgotten.
 func (z *zones) apply(counts map[string]*count, inhabited map[string]bool, m metrics) []change {
 	z.mu.Lock()
@@ -179,7 +179,7 @@ func (z *zones) apply(counts map[string]*count, inhabited map[string]bool, m met
 	if len(counts) == 0 {
 		return nil
 	}
-	// A zone that is new has no state that would tell: its nodes end a disruption as those of any other.
+	// A new zone has no previous state, but a ready node in it ends a disruption as one in any other zone does.
 	left := !allAre && (allWere || z.disrupted)
 	switch {
 	case allAre && allWere:
@@ -221,8 +221,8 @@ func (z *zones) rate(s zoneState, size int) float32 {
 	return 0
 }
 
-// setLimit changes the rate. Tokens do not come by it: a zone that has just spent its one still has to wait, and so has
-// one from which nothing was evicted, since its nodes may be about to come back.
+// setLimit changes the rate. That does not refill the token: a zone that has just used it still has to wait, and so does one
+// whose rate was 0, since its nodes may be about to come back.
 func (k *zone) setLimit(limit float32) {
 	if float32(k.limiter.Limit()) == limit {
 		return
@@ -242,7 +242,7 @@ func (z *zones) takeTransition() transition {
 	return t
 }
 
-// count is the nodes of a zone.
+// count is the number of nodes of a zone by state.
 type count struct{ ready, lost int }
 
 func (c *count) add(ready bool) {
