@@ -12,9 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"orrery/controllers/garbagecollector/graph"
 	"orrery/kit/client"
 	"orrery/kit/kittest"
 )
@@ -131,12 +133,16 @@ func (w *world) remove() {
 	}
 }
 
-// touch changes an object in a way that concerns nobody.
+// touch changes an object in a way that concerns nobody. The collector may delete it at the same time.
 func (w *world) touch() {
 	o := w.objects[w.r.IntN(len(w.objects))].DeepCopyObject().(client.Object)
-	if w.Get(w.t, o) && o.GetDeletionTimestamp() == nil {
-		o.SetLabels(map[string]string{"touched": fmt.Sprint(w.r.Uint32())})
-		w.Update(w.t, o)
+	if !w.Get(w.t, o) || o.GetDeletionTimestamp() != nil {
+		return
+	}
+	c := w.Client("user", rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"patch"}})
+	label := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"}}}`, w.r.Uint32())
+	if _, err := client.PatchObject(w.t.Context(), c, nameOnly(graph.RefTo(by(o), o.GetNamespace())), client.MergePatch([]byte(label))); client.IgnoreNotFound(err) != nil {
+		w.t.Error(err)
 	}
 }
 
