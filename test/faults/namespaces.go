@@ -80,7 +80,9 @@ func (d *driver) namespaces(context.Context) error {
 
 // furnish puts workloads into a namespace.
 func (d *driver) furnish(ctx context.Context, ns string) error {
-	if _, err := d.api.AppsV1().Deployments(ns).Create(ctx, newDeployment("web", 3, "1", "1"), metav1.CreateOptions{}); err != nil {
+	web := newDeployment("web", 3, "1", "1")
+	web.Spec.Template.Annotations[terminateAfter] = "8s" // longer than any grace that a namespace is given
+	if _, err := d.api.AppsV1().Deployments(ns).Create(ctx, web, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "work"}, Spec: jobSpec("work", "5s", 2, 4)}

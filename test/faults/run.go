@@ -195,6 +195,7 @@ func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) boo
 			_ = d.endJobs(ctx) // again in a moment
 		}
 		_ = d.letGo(ctx, 1)
+		_ = d.allReady(ctx)
 		names, lines := w.unsettled()
 		if len(names) == 0 && time.Since(begin) > 2*lag {
 			say("all is settled after %v", time.Since(begin).Round(time.Second))

@@ -52,8 +52,10 @@ func (d *driver) services(ctx context.Context) error {
 	if !d.has("replicaset-controller") {
 		return nil
 	}
+	// Its pods have an address before they are ever ready.
+	life := map[string]string{startAfter: "300ms", terminateAfter: "400ms", isReady: "false"}
 	rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: flapping}, Spec: appsv1.ReplicaSetSpec{
-		Replicas: new(int32(10)), Selector: selector(flapping), Template: template(flapping, "fake:1", nil),
+		Replicas: new(int32(10)), Selector: selector(flapping), Template: template(flapping, "fake:1", life),
 	}}
 	if _, err := d.api.AppsV1().ReplicaSets(namespace).Create(ctx, rs, metav1.CreateOptions{}); err != nil {
 		return err
