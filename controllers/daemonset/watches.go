@@ -1,12 +1,11 @@
 package daemonset
 
 import (
-	"maps"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
@@ -29,14 +28,13 @@ func matters(old, new *corev1.Pod) bool {
 
 // adopters returns a function that finds the DaemonSets which may want an object that has come without a controller,
 // lost it, or changed its labels without one.
-func adopters[P client.Object](sets cache.Store[*appsv1.DaemonSet]) func(old, new P) []kit.Key {
+func adopters[P interface {
+	comparable
+	client.Object
+}](sets cache.Store[*appsv1.DaemonSet]) func(old, new P) []kit.Key {
 	selector := func(set *appsv1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }
-	var none P
 	return func(old, new P) []kit.Key {
-		if any(new) == any(none) || new.GetDeletionTimestamp() != nil || podctl.ControllerOf(new) != "" {
-			return nil
-		}
-		if any(old) != any(none) && old.GetUID() == new.GetUID() && podctl.ControllerOf(old) == "" && maps.Equal(old.GetLabels(), new.GetLabels()) {
+		if !claim.Orphaned(old, new) {
 			return nil
 		}
 		var keys []kit.Key

@@ -1,12 +1,11 @@
 package deployment
 
 import (
-	"maps"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/index"
 	"orrery/kit"
 	"orrery/kit/cache"
@@ -29,10 +28,7 @@ type wakeups struct {
 // adopters returns the Deployments that may want a ReplicaSet which has come without a controller, lost it, or changed
 // its labels without one.
 func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
-	if new == nil || new.DeletionTimestamp != nil || metav1.GetControllerOfNoCopy(new) != nil {
-		return nil
-	}
-	if old != nil && old.UID == new.UID && metav1.GetControllerOfNoCopy(old) == nil && maps.Equal(old.Labels, new.Labels) {
+	if !claim.Orphaned(old, new) {
 		return nil
 	}
 	var keys []kit.Key

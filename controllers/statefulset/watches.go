@@ -1,13 +1,12 @@
 package statefulset
 
 import (
-	"maps"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
 	"orrery/kit/cache"
@@ -18,8 +17,8 @@ func matters(old, new *corev1.Pod) bool {
 	return podctl.Matters(old, new) || old.Status.Phase != new.Status.Phase
 }
 
-// namesakes files pods that nobody controls under the set that they belong to by their names: most such pods have no name
-// of this form, and a set need not look at all of a namespace.
+// namesakes files pods that nobody controls under the set that their name points to, so that a set need not look at all
+// such pods of its namespace.
 func namesakes() cache.Index[*corev1.Pod] {
 	return cache.Index[*corev1.Pod]{Name: "statefulset-namesakes", Keys: func(pod *corev1.Pod) []string {
 		if podctl.ControllerOf(pod) != "" {
@@ -40,8 +39,8 @@ type wakeups struct {
 	sets cache.Store[*appsv1.StatefulSet]
 }
 
-// ofNamesakes returns the set whose pod a changed pod of nobody, or of another owner, is by its name: it may adopt the pod,
-// or make its own once the name is free. That the name decides saves a look at all selectors.
+// ofNamesakes returns the set that the name of a changed pod points to, if it does not own the pod: the set may adopt the
+// pod, or create its own once the name is free. Going by the name saves a search through all selectors.
 func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 	pod := new
 	if pod == nil {
@@ -51,11 +50,8 @@ func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 	if !ok {
 		return nil
 	}
-	if new != nil {
-		news := old == nil || old.UID != new.UID || podctl.ControllerOf(old) != "" || !maps.Equal(old.Labels, new.Labels)
-		if !news || podctl.ControllerOf(new) != "" || going(new) {
-			return nil
-		}
+	if new != nil && !claim.Orphaned(old, new) {
+		return nil
 	}
 	set, ok := w.sets.Get(kit.Key{Namespace: pod.Namespace, Name: name})
 	if !ok || podctl.ControllerOf(pod) == set.UID {
@@ -70,8 +66,8 @@ func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 	return []kit.Key{kit.KeyOf(set)}
 }
 
-// waiting returns the sets that may have waited for a claim to go, or for its owner to let go of it. Their pods have not
-// been created or not been started, and nothing else would tell.
+// waiting returns the sets that may have waited for a claim to be deleted, or for an owner to release it. Their pods have
+// not been created or not been started, so no event of a pod would wake them.
 func (w wakeups) waiting(old, new *corev1.PersistentVolumeClaim) (keys []kit.Key) {
 	if old == nil || new != nil && len(new.OwnerReferences) >= len(old.OwnerReferences) {
 		return nil

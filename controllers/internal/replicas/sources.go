@@ -1,11 +1,10 @@
 package replicas
 
 import (
-	"maps"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
@@ -13,10 +12,7 @@ import (
 
 // wantingOrphan returns the keys of all objects that may adopt a pod which has just become an orphan that they match.
 func (r *reconciler[T, P]) wantingOrphan(old, new *corev1.Pod) []kit.Key {
-	if new == nil || !podctl.Active(new) || podctl.ControllerOf(new) != "" || len(new.Labels) == 0 {
-		return nil
-	}
-	if old != nil && old.UID == new.UID && podctl.ControllerOf(old) == "" && maps.Equal(old.Labels, new.Labels) {
+	if !claim.Orphaned(old, new) || podctl.Finished(new) || len(new.Labels) == 0 {
 		return nil
 	}
 	var keys []kit.Key
