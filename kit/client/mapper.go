@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -165,6 +167,16 @@ func Served(d discovery.ServerResourcesInterface, gvk schema.GroupVersionKind) (
 		}
 	}
 	return false, nil
+}
+
+// ServesResource reports whether the server serves a resource. If the server cannot be asked about its group, the resource
+// counts as served, so that a short failure at the start does not turn a controller of an optional API off.
+func ServesResource(d discovery.ServerResourcesInterface, gvr schema.GroupVersionResource) bool {
+	list, err := d.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+	if err != nil || list == nil {
+		return err != nil && !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == gvr.Resource })
 }
 
 var _ meta.ResettableRESTMapper = (*Mapper)(nil)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/featuregate"
@@ -51,18 +50,8 @@ func (m *Manager) context(name, source string, c *client.Client, p *publisher) k
 	}
 }
 
-// available reports whether the server serves a resource. A group that cannot be asked about counts as served.
 func (m *Manager) available(gvr schema.GroupVersionResource) bool {
-	list, err := m.discovery.ServerResourcesForGroupVersion(gvr.GroupVersion().String())
-	if err != nil || list == nil {
-		return err != nil && !apierrors.IsNotFound(err)
-	}
-	for _, r := range list.APIResources {
-		if r.Name == gvr.Resource {
-			return true
-		}
-	}
-	return false
+	return client.ServesResource(m.discovery, gvr)
 }
 
 // register publishes metrics. A process publishes one set of each; those of a second manager, as in tests, are left out.
