@@ -14,8 +14,8 @@ import (
 	"orrery/kit/client"
 )
 
-// apply carries a plan out, step by step, up to the first failure. It returns the outdated pods that it has deleted. Pods
-// that a parallel set has too many go all the same: they may hold the quota that its missing ones wait for.
+// apply carries a plan out, step by step, up to the first failure. It returns the outdated pods that it has deleted. A
+// parallel set is scaled down even after a failure: its surplus pods may hold the quota that the missing ones wait for.
 func (r *reconciler) apply(ctx context.Context, s *state, p plan) (updated []member, err error) {
 	if _, err := r.remove(ctx, s, p.recreate, "update"); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (r *reconciler) scaleDown(ctx context.Context, s *state, p plan) error {
 }
 
 // each calls f for 0 to n-1 and returns the first error: for an ordered set one after the other, for a parallel one in
-// batches that double, so that a refusal that concerns all is met once.
+// batches that double, so that an error that concerns every pod does not cost a call for each.
 func (s *state) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	if !s.ordered() {
 		_, err := kit.SlowStart(ctx, n, f)
@@ -91,10 +91,10 @@ func (r *reconciler) perform(ctx context.Context, s *state, t task, old *corev1.
 	return nil
 }
 
-// create makes the claims that a pod lacks and then the pod.
+// create creates the claims that a pod lacks and then the pod.
 func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.PodTemplateSpec) error {
 	name := podName(s.set.Name, t.ordinal)
-	err := makeable(t.ordinal)
+	err := checkOrdinal(t.ordinal)
 	if err == nil {
 		err = r.makeClaims(ctx, s, t)
 	}
@@ -125,7 +125,7 @@ func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.P
 	return nil
 }
 
-// remove deletes pods and returns those that it has deleted. For an ordered set there is an order to it.
+// remove deletes pods, in their order if the set is ordered, and returns those that it has deleted.
 func (r *reconciler) remove(ctx context.Context, s *state, members []member, why string) (gone []member, err error) {
 	deleted := make([]bool, len(members))
 	err = s.each(ctx, len(members), func(ctx context.Context, i int) error {

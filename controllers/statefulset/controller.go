@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-base/featuregate"
 
 	"orrery/controllers/internal/history"
@@ -94,7 +93,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		).
 		Queue("statefulset").Workers(int(o.workers))
 	if cc.Gates.Enabled(staleConsistency) {
-		b = b.OnSkip(func(stale schema.GroupResource) { m.skipped(stale) })
+		b = b.OnSkip(m.skipped)
 	}
 	return true, b.Complete()
 }

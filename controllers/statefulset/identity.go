@@ -21,25 +21,26 @@ var (
 
 func podName(set string, ordinal int) string { return set + "-" + strconv.Itoa(ordinal) }
 
-// claimName is also read by the scheduler's and provisioners' rules for spreading over zones, so its form is fixed.
+// claimName returns the name of a claim. Volume provisioners parse it to spread the volumes of a set over zones, so its
+// form is fixed.
 func claimName(template, set string, ordinal int) string {
 	return template + "-" + podName(set, ordinal)
 }
 
-// lastOrdinal is the highest ordinal that a pod may have. A set may ask for more: its numbers are of 32 bits, their sum is
-// not, and names with such ordinals mean nothing to others.
+// lastOrdinal is the highest ordinal that a pod may have. A set may ask for higher ones, as the start and the number of
+// replicas are each of 32 bits, but other programs do not recognise names with such ordinals.
 const lastOrdinal = math.MaxInt32
 
-// makeable returns an error if no pod may have an ordinal.
-func makeable(ordinal int) error {
+// checkOrdinal returns an error if no pod may have an ordinal.
+func checkOrdinal(ordinal int) error {
 	if ordinal > lastOrdinal {
 		return fmt.Errorf("ordinal %d is beyond %d, the last one", ordinal, lastOrdinal)
 	}
 	return nil
 }
 
-// parent splits a name into that of an owner and an ordinal, as podName and claimName put them together. Ordinals with
-// leading zeros or beyond the last one are none: no set makes them.
+// parent splits a name, as podName and claimName make it, into that of the owner and an ordinal. ok is false if the end of
+// the name is no ordinal: it must have no leading zeros and not exceed lastOrdinal.
 func parent(name string) (owner string, ordinal int, ok bool) {
 	at := strings.LastIndexByte(name, '-')
 	if at < 0 {

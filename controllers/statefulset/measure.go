@@ -6,8 +6,8 @@ import (
 	"orrery/kit"
 )
 
-// measure leaves out of a plan the pods that are to be made more slowly, as those before them went as fast as they were
-// made. rest is for these.
+// measure removes creations that exceed the set's allowance from a plan: they are delayed, because the pods before them
+// went as fast as they were created. rest says when to create more.
 func (r *reconciler) measure(ctx context.Context, s *state, p plan) (kept plan, rest kit.Result) {
 	missing := p.creations()
 	if missing == 0 {

@@ -25,7 +25,7 @@ type member struct {
 }
 
 // state is a set as one reconcile sees it. What is reached through pointers is shared and read-only. Ordinals without a
-// pod are not stored: a set may ask for more of them than there is memory for.
+// pod are not stored: a set may ask for more of them than fit into memory.
 type state struct {
 	set     *appsv1.StatefulSet
 	now     time.Time
@@ -39,7 +39,7 @@ type state struct {
 	condemned  []member // pods of other ordinals, the highest first
 
 	maxUnavailable int
-	unavailable    int // replicas that are missing, going or not available
+	unavailable    int // replicas that are missing, terminating or not available
 }
 
 // observe sorts the pods of a set by what they are to it.
@@ -80,8 +80,8 @@ func size(set *appsv1.StatefulSet) int {
 	return int(*set.Spec.Replicas)
 }
 
-// mayBeUnavailable returns how many of a number of pods may be unavailable: a number or a percentage, rounded down, and at
-// least 1, which also stands for what is missing or cannot be read.
+// mayBeUnavailable returns how many of that many pods may be unavailable. The limit is a number or a percentage, which is
+// rounded down. The result is at least 1, also if the limit is missing or invalid.
 func mayBeUnavailable(limit *intstr.IntOrString, of int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(limit, intstr.FromInt32(1)), of, false)
 	if err != nil {
@@ -95,12 +95,12 @@ func (s *state) within(ordinal int) bool { return ordinal >= s.first && ordinal 
 // ordered reports whether pods come and go one at a time.
 func (s *state) ordered() bool { return s.set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement }
 
-// available reports whether a pod has been ready for as long as the set asks for; it may be going all the same.
+// available reports whether a pod has been ready for as long as the set asks for. It may be terminating nevertheless.
 func (s *state) available(pod *corev1.Pod) bool {
 	return podctl.Available(pod, s.set.Spec.MinReadySeconds, s.now)
 }
 
-// serving reports whether a pod is available and will be.
+// serving reports whether a pod is available and not terminating.
 func (s *state) serving(pod *corev1.Pod) bool { return s.available(pod) && !going(pod) }
 
 // outdated reports whether a pod is of another revision than the set's latest.
@@ -111,7 +111,7 @@ func going(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 // working reports whether a pod runs and says that it is ready.
 func working(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning && podctl.Ready(pod) }
 
-// partition is the number of lowest ordinals that stay with the current revision.
+// partition returns how many of the lowest ordinals stay with the current revision.
 func (s *state) partition() int {
 	if u := s.set.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {
 		return int(*u.Partition)

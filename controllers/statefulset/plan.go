@@ -27,18 +27,19 @@ func (t task) none() bool {
 	return t.pod != nil && !t.remove && !t.supply && !t.repair && !t.reown
 }
 
-// byHope puts tasks last that have to fail as yet: they would keep a parallel set from the others.
-func byHope(a, b task) int {
+// blockedLast orders tasks so that those that cannot succeed yet, as a claim is still being deleted, come last: the first
+// failure of a parallel set keeps it from the tasks behind.
+func blockedLast(a, b task) int {
 	return cmp.Compare(min(1, len(a.claims.going)), min(1, len(b.claims.going)))
 }
 
-// plan is what one reconcile does, in this order. Where something fails the rest is left out.
+// plan is what one reconcile does, in this order. After a failure the rest is left out.
 type plan struct {
-	recreate []member // pods of old revisions that all have to be gone before anything else
-	tasks    []task   // for the set's ordinals, the lowest first but for those that have to fail
-	handOver []task   // of condemned pods, whose claims get other owners
-	condemn  []member // pods to delete as their ordinals are not the set's any more
-	update   []member // pods to delete as they are outdated
+	recreate []member // pods of old revisions, which all have to be gone before anything else
+	tasks    []task   // for the set's ordinals, the lowest first; those that cannot succeed yet are last
+	handOver []task   // for condemned pods whose claims get other owners
+	condemn  []member // pods to delete because their ordinals no longer belong to the set
+	update   []member // pods to delete because they are outdated
 
 	// progress, if not empty, is the message of a condition: the update that replaces all pods at once is under way.
 	progress string
@@ -56,7 +57,7 @@ func (s *state) plan() (p plan) {
 		return p
 	}
 	if !s.ordered() {
-		slices.SortStableFunc(p.tasks, byHope)
+		slices.SortStableFunc(p.tasks, blockedLast)
 	}
 	for _, m := range s.condemned {
 		if w := s.claimsOf(m); len(w.reown) > 0 {
@@ -116,7 +117,7 @@ func (s *state) fill(p *plan, from, to int, room *int) (more bool) {
 func (s *state) tend(m member) (t task, more bool) {
 	t.member = m
 	if podctl.Finished(m.pod) {
-		// Whatever the exit code says: pods that were evicted or cut off by a restart of their node succeed as well.
+		// Whatever the exit code says: pods that were evicted or stopped by a reboot of their node may count as succeeded, too.
 		t.remove = !going(m.pod)
 		return t, !s.ordered()
 	}
@@ -132,7 +133,7 @@ func (s *state) tend(m member) (t task, more bool) {
 	return t, true
 }
 
-// planScaleDown returns the pods that are to go as their ordinals are not the set's any more. An ordered set deletes the
+// planScaleDown returns the pods to delete because their ordinals no longer belong to the set. An ordered set deletes the
 // highest one once it is available, or if it is the only one that is not, or if it has finished and never will be.
 func (s *state) planScaleDown() (out []member) {
 	if !s.ordered() {

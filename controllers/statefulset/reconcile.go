@@ -37,7 +37,7 @@ type reconciler struct {
 	allowances *podctl.Allowances
 }
 
-// Reconcile brings a set one step nearer to what it asks for.
+// Reconcile brings a set one step closer to its desired state.
 func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
 	set, ok := r.sets.Get(key)
 	if !ok {
@@ -68,12 +68,12 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	return r.sync(ctx, r.observe(set, pods, revs), sorted)
 }
 
-// sync acts on a set, and then tells what there was of it before, without what had to go for an update.
+// sync acts on a set, and then reports its state from before, without the pods that were deleted for an update.
 func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) (kit.Result, error) {
 	p, rest := r.measure(ctx, s, s.plan())
 	updated, acting := r.apply(ctx, s, p)
 	if acting != nil {
-		r.allowances.GiveBack(kit.KeyOf(s.set), p.creations()) // what is refused is tried again with a back-off
+		r.allowances.GiveBack(kit.KeyOf(s.set), p.creations()) // the back-off alone delays what is refused
 	}
 	status := s.status(p, updated)
 	if s.rules.maxUnavailable {
@@ -81,12 +81,12 @@ func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.Contro
 	}
 	err := errors.Join(acting, r.report(ctx, s.set, status), r.truncate(ctx, s, sorted))
 	if err != nil {
-		rest = kit.Done // the back-off is for that
+		rest = kit.Done // the back-off decides
 	}
 	return kit.Sooner(rest, s.nextLook(status)), err
 }
 
-// observe adds to a state what it looks up later.
+// observe makes the state of a set, with access to its claims.
 func (r *reconciler) observe(set *appsv1.StatefulSet, pods []*corev1.Pod, revs revisions) *state {
 	s := observe(set, pods, revs, r.rules, time.Now())
 	s.claim = func(name string) (*corev1.PersistentVolumeClaim, bool) {
@@ -96,7 +96,7 @@ func (r *reconciler) observe(set *appsv1.StatefulSet, pods []*corev1.Pod, revs r
 	return s
 }
 
-// allow refuses a strategy whose feature gate is off. No retry can help before the process is started anew.
+// allow refuses a strategy whose feature gate is off. Only a restart of the process could change that.
 func (r *reconciler) allow(set *appsv1.StatefulSet) error {
 	if set.Spec.UpdateStrategy.Type != appsv1.RecreateStatefulSetStrategyType || r.rules.recreate {
 		return nil
@@ -106,8 +106,8 @@ func (r *reconciler) allow(set *appsv1.StatefulSet) error {
 	return err
 }
 
-// claim returns the pods of a set. Pods that nobody owns are adopted and others released by their labels and by their
-// names: a pod that is called otherwise could not take an ordinal.
+// claim returns the pods of a set. Both labels and name decide which pods are adopted and which released: a pod whose name
+// is not that of an ordinal cannot be a member.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.StatefulSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
 	candidates := index.PodsOf(r.pods, r.byOwner, set, setKind.Kind)
 	for _, pod := range r.pods.By(r.namesakes, namesake(set.Namespace, set.Name)) {

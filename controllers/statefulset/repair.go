@@ -15,7 +15,8 @@ import (
 	"orrery/kit/client"
 )
 
-// makeClaims creates the claims that an ordinal lacks. A claim that is being deleted is in the way of its successor.
+// makeClaims creates the claims that an ordinal lacks. It fails if a claim is being deleted, as that has to be gone before
+// it can be created again.
 func (r *reconciler) makeClaims(ctx context.Context, s *state, t task) error {
 	var errs []error
 	pod := podName(s.set.Name, t.ordinal)
@@ -37,7 +38,7 @@ func (r *reconciler) makeClaims(ctx context.Context, s *state, t task) error {
 	return claimErrors{errors.Join(errs...), errs}
 }
 
-// claimErrors are errors in the words of the events that users know, which put several of them in brackets.
+// claimErrors joins errors in the form that users know from events: several are put in brackets.
 type claimErrors struct {
 	error
 	all []error
@@ -123,14 +124,14 @@ type podPatch struct {
 	Spec *podVolumes `json:"spec,omitempty"`
 }
 
-// podVolumes are merged by name. The server refuses them: volumes of a pod are for life. The refusal is what tells the
-// user that the pod has to be deleted, and it is not for the controller to do so.
+// podVolumes are merged by name. The server always refuses them, as the volumes of a pod cannot change. The refusal, which
+// becomes an event, tells the user that the pod has to be deleted; the controller does not do that by itself.
 type podVolumes struct {
 	Volumes []volumePatch `json:"volumes"`
 }
 
-// volumePatch takes the place of a volume of that name. Without the keys to retain a volume of another type would have
-// both, which is refused with words that are of no use to anybody.
+// volumePatch replaces a volume of that name. Without $retainKeys, a volume of another type would be merged into one that
+// has two types, which the server refuses with an unhelpful message.
 type volumePatch struct {
 	Retain []string `json:"$retainKeys"`
 	corev1.Volume

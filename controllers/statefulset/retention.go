@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// policy says when claims go: with their set, and with their pod when the set is scaled down.
+// policy says when claims are deleted: with their set, and with their pod when the set is scaled down.
 type policy struct {
 	whenDeleted, whenScaled bool
 }
 
-// keeps reports whether claims outlive everything, so that their owners are nobody's business.
+// keeps reports whether claims are never deleted, so that the controller leaves their owners alone.
 func (p policy) keeps() bool { return !p.whenDeleted && !p.whenScaled }
 
 // policyOf reads a set's policy. A value that is not known keeps all claims.
@@ -49,7 +49,7 @@ func (h holder) named(ref *metav1.OwnerReference) bool {
 type standing struct {
 	owns  bool // by UID
 	plain bool // it owns the claim, but not as its controller
-	stale bool // one of its name owned the claim and is no more
+	stale bool // an object of its name that no longer exists owned the claim
 }
 
 func (h holder) standing(refs []metav1.OwnerReference) (s standing) {
@@ -72,12 +72,12 @@ func controls(ref *metav1.OwnerReference) bool { return ref.Controller != nil &&
 type ruling struct {
 	change bool
 	owners []metav1.OwnerReference // if change
-	// conflict says that something else looks after the claim, and that the policy does not hold for it.
+	// conflict says that something else controls the claim, so that the policy does not apply to it.
 	conflict bool
 }
 
-// rule decides on the owners of a claim of a pod. surplus says that the pod's ordinal is not the set's any more. A claim
-// with a reference to a set or pod that is no more is the garbage collector's, and left alone.
+// rule decides on the owners of a claim of a pod. surplus says that the pod's ordinal no longer belongs to the set. A claim
+// that refers to a set or pod that no longer exists is left to the garbage collector.
 func rule(set, pod holder, p policy, surplus bool, refs []metav1.OwnerReference) (r ruling) {
 	ofSet, ofPod := set.standing(refs), pod.standing(refs)
 	stale := ofSet.stale || ofPod.stale
@@ -121,8 +121,8 @@ type claimWork struct {
 	create    []*corev1.PersistentVolumeClaim
 	going     []string // being deleted: their pod has to wait
 	reown     []reowning
-	conflicts []string // looked after by something else
-	stale     bool     // one is still to go with a pod that is no more
+	conflicts []string // controlled by something else
+	stale     bool     // one is to be deleted together with a pod that no longer exists
 }
 
 type reowning struct {
@@ -130,7 +130,7 @@ type reowning struct {
 	owners []metav1.OwnerReference
 }
 
-// claimsOf looks at the claims of a member of a set, whose pod may be missing. get finds a claim by name.
+// claimsOf decides on the claims of a member of a set, whose pod may be missing.
 func (s *state) claimsOf(m member) (w claimWork) {
 	if len(s.set.Spec.VolumeClaimTemplates) == 0 {
 		return w

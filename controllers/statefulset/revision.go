@@ -15,9 +15,9 @@ type revisions struct {
 	collisions      int32
 }
 
-// revisionsOf finds the revisions of a set among those that it has, sorted. The one of its template is made if there is
-// none, or becomes the last one if it is an earlier one again. For a set that is being deleted nothing is made: it would
-// only have to be deleted too.
+// revisionsOf finds the current and the update revision of a set among its sorted revisions. It creates the revision of the
+// set's template if there is none, and makes it the last one if it is an earlier one. For a set that is being deleted it
+// creates nothing, as that would only have to be deleted too.
 func (r *reconciler) revisionsOf(ctx context.Context, set *appsv1.StatefulSet, sorted []*appsv1.ControllerRevision) (revs revisions, err error) {
 	if n := set.Status.CollisionCount; n != nil {
 		revs.collisions = *n
@@ -56,12 +56,12 @@ func (r *reconciler) newRevision(ctx context.Context, set *appsv1.StatefulSet, w
 	return r.history.CreateCounting(ctx, wanted, r.history.New(set, &set.Spec.Template, data, number, &collisions), collisions)
 }
 
-// named stands for a revision that is no more and of which the name alone is known.
+// named stands for a revision that no longer exists and of which only the name is known.
 func named(name string) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// truncate deletes the oldest revisions beyond the set's limit that no pod is of.
+// truncate deletes the oldest revisions beyond the set's limit, except those that pods were made from.
 func (r *reconciler) truncate(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) error {
 	limit := int32(10)
 	if n := s.set.Spec.RevisionHistoryLimit; n != nil {

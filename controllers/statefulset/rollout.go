@@ -16,8 +16,8 @@ func (s *state) planUpdate() []member {
 		behind = slices.DeleteFunc(behind, func(m member) bool { return going(m.pod) })
 		return behind[:min(len(behind), max(0, s.maxUnavailable-s.unavailable))]
 	}
-	// What serves nobody goes whatever the limit is: it costs no availability, and a limit spent on working pods above
-	// would never reach broken ones below.
+	// Pods that are not available are deleted whatever the limit is: that costs no availability, and a limit that is used up
+	// by working pods with higher ordinals would never reach broken ones with lower ordinals.
 	var out []member
 	for _, m := range behind {
 		if !s.available(m.pod) && !going(m.pod) && !podctl.Finished(m.pod) { // what has finished goes anyway

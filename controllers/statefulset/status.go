@@ -36,8 +36,8 @@ func (s *state) status(p plan, updated []member) appsv1.StatefulSetStatus {
 			s.count(&status, m.pod)
 		}
 	}
-	// Where the strategy has no bounds, this number says which ordinals still come back from the current revision. A pod
-	// that is gone before the next look must not count there: it would come back outdated, and go again.
+	// If the strategy has no partition, staysBehind reads from this number which ordinals are still made from the current
+	// revision. A pod that has just been deleted must not count: it would be made from the old revision, and deleted again.
 	for _, m := range updated {
 		if revisionOf(m.pod) == s.current.Name {
 			status.CurrentReplicas--
@@ -90,7 +90,7 @@ func conditionAt(conditions []appsv1.StatefulSetCondition) int {
 	return slices.IndexFunc(conditions, func(c appsv1.StatefulSetCondition) bool { return c.Type == appsv1.StatefulSetProgressing })
 }
 
-// progressing returns the conditions with that of progress in them. Its time is that of the last change of its status.
+// progressing returns the conditions with the Progressing condition set. Its time is that of the last change of its status.
 func (s *state) progressing(conditions []appsv1.StatefulSetCondition, is corev1.ConditionStatus, reason, message string) []appsv1.StatefulSetCondition {
 	next := appsv1.StatefulSetCondition{
 		Type: appsv1.StatefulSetProgressing, Status: is, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(s.now),
@@ -131,7 +131,7 @@ func sameStatus(old, next *appsv1.StatefulSetStatus) bool {
 		slices.Equal(old.Conditions, next.Conditions)
 }
 
-// nextLook asks to be called when the next pod has been ready for long enough.
+// nextLook asks for a reconcile when the next pod has been ready for long enough.
 func (s *state) nextLook(status appsv1.StatefulSetStatus) kit.Result {
 	seconds := s.set.Spec.MinReadySeconds
 	if seconds <= 0 || status.ReadyReplicas == status.AvailableReplicas {
@@ -146,7 +146,7 @@ func (s *state) nextLook(status appsv1.StatefulSetStatus) kit.Result {
 		}
 	}
 	if next == kit.Done {
-		// A pod that does not say since when it is ready never becomes available; looking again is cheap.
+		// A ready pod without the time of that is never available. Whether it still lacks the time is cheap to check.
 		next = kit.After(time.Duration(seconds) * time.Second)
 	}
 	return next

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// claimTemplates returns the templates of a set's claims. The server does not refuse several of one name, of which the last
-// one counts.
+// claimTemplates returns the templates of a set's claims. The server accepts several of the same name; the last one counts.
 func claimTemplates(set *appsv1.StatefulSet) iter.Seq[*corev1.PersistentVolumeClaim] {
 	return func(yield func(*corev1.PersistentVolumeClaim) bool) {
 		all := set.Spec.VolumeClaimTemplates
@@ -34,7 +33,7 @@ func claimVolumes(set *appsv1.StatefulSet, ordinal int) []corev1.Volume {
 	return volumes
 }
 
-// withoutClaims returns those volumes of a pod template that no claim of the set stands in for. The slice is reused.
+// withoutClaims returns the volumes of a pod template except those that a claim of the set replaces. The slice is reused.
 func withoutClaims(set *appsv1.StatefulSet, volumes []corev1.Volume) []corev1.Volume {
 	return slices.DeleteFunc(volumes, func(v corev1.Volume) bool { return hasTemplate(set, v.Name) })
 }
@@ -59,9 +58,9 @@ func stored(set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) bool {
 	return true
 }
 
-// newClaim returns the claim of an ordinal for one of the set's templates. Its labels are its own: several claims are
-// encoded at once. Where claims are to go with their set they belong to it from the start, unless the template gives them to
-// something else, as those of operators do.
+// newClaim returns the claim of an ordinal for one of the set's templates. Its labels are a copy, as several claims are
+// encoded at once. If claims are to be deleted with their set, the set owns them from the start, unless the template names
+// another controller, as those of some operators do.
 func newClaim(set *appsv1.StatefulSet, template *corev1.PersistentVolumeClaim, ordinal int) *corev1.PersistentVolumeClaim {
 	claim := template.DeepCopy()
 	claim.Namespace, claim.Name = set.Namespace, claimName(template.Name, set.Name, ordinal)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // unresolved stands for a port of the Service that a pod does not have.
@@ -116,12 +117,5 @@ func samePorts(a, b []discoveryv1.EndpointPort) bool {
 }
 
 func samePort(a, b *discoveryv1.EndpointPort) bool {
-	return same(a.Name, b.Name) && same(a.Port, b.Port) && same(a.Protocol, b.Protocol) && same(a.AppProtocol, b.AppProtocol)
-}
-
-func same[T comparable](a, b *T) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
+	return ptr.Equal(a.Name, b.Name) && ptr.Equal(a.Port, b.Port) && ptr.Equal(a.Protocol, b.Protocol) && ptr.Equal(a.AppProtocol, b.AppProtocol)
 }

@@ -15,10 +15,10 @@ import (
 	"orrery/kit/client"
 )
 
-// patchesAtOnce bounds the adoptions and releases of one owner that are under way at the same time.
+// patchesAtOnce bounds the concurrent adoptions and releases of one owner.
 const patchesAtOnce = 16
 
-// Claimer claims objects for one owner. It serves one pass: the live look at the owner is made at most once per Claim.
+// Claimer claims objects for one owner. Each Claim calls Recheck at most once.
 type Claimer[P client.Object] struct {
 	// Owner controls the claimed objects. Required.
 	Owner metav1.Object
@@ -35,7 +35,7 @@ type Claimer[P client.Object] struct {
 	// Adopt, if given, makes the adoptions in place of Patch, and what it returns takes the place of the adopted object.
 	// It is for owners that write to what they have just adopted. See Adoptions.
 	Adopt func(ctx context.Context, obj P, p client.Patch) (P, error)
-	// Finalizers are added to what is adopted and taken from what is released.
+	// Finalizers are added to objects that are adopted and removed from those that are released.
 	Finalizers []string
 }
 
@@ -49,9 +49,9 @@ const (
 	release
 )
 
-// Claim returns, in their order, the objects that the owner controls once the adoptions and releases that are due have
-// been made. Where some of these fail it returns the others' result and the errors; the pass has to be repeated then.
-// An object that has gone meanwhile is left out without an error. A deleted owner only keeps what it has.
+// Claim makes the adoptions and releases that are due and returns, in their order, the objects that the owner controls
+// then. If some patches fail it returns the result of the others and the errors; Claim has to be called again then. An
+// object that has gone meanwhile is left out without an error. An owner that is being deleted only keeps what it has.
 func (c *Claimer[P]) Claim(ctx context.Context, objs []P) ([]P, error) {
 	var adopts, releases, claimed []P
 	for _, obj := range objs {
@@ -99,8 +99,8 @@ func (c *Claimer[P]) wants(obj P) bool {
 	return c.Selector.Matches(labels.Set(obj.GetLabels())) && (c.Filter == nil || c.Filter(obj))
 }
 
-// adopt makes the owner the controller of the objects and returns those that it got. The server refuses where another
-// owner was faster.
+// adopt makes the owner the controller of the objects and returns those that it got. The server refuses if another owner
+// was faster.
 func (c *Claimer[P]) adopt(ctx context.Context, objs []P) ([]P, error) {
 	if len(objs) == 0 {
 		return nil, nil
@@ -140,11 +140,11 @@ func (c *Claimer[P]) take(ctx context.Context, obj P) (P, error) {
 	return obj, c.Patch(ctx, obj, p)
 }
 
-// release takes the owner out of the objects' references. An object that is gone, or no longer the one that the cache
-// showed, has nothing to release: the server answers NotFound, or Invalid as the UID in the patch cannot change.
+// release removes the references to the owner from the objects. An object that is gone, or has been replaced by another
+// one, has nothing to release: the server answers NotFound, or Invalid as the UID in the patch cannot change.
 func (c *Claimer[P]) release(ctx context.Context, objs []P) error {
 	return kit.Batch(ctx, len(objs), patchesAtOnce, func(ctx context.Context, i int) error {
-		klog.FromContext(ctx).V(2).Info("Releasing an object that the selector matches no longer",
+		klog.FromContext(ctx).V(2).Info("Releasing an object that the selector no longer matches",
 			"object", klog.KObj(objs[i]), "owner", klog.KObj(c.Owner), "kind", c.Kind.Kind)
 		err := c.Patch(ctx, objs[i], Release(objs[i].GetUID(), c.Owner.GetUID(), c.Finalizers...))
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {

@@ -27,7 +27,7 @@ func Recheck[P client.Object](owner P, read func(context.Context) (P, error)) fu
 		case now.GetUID() != owner.GetUID():
 			return fmt.Errorf("owner %s is gone: its name belongs to UID %s now, not %s", klog.KObj(owner), now.GetUID(), owner.GetUID())
 		case now.GetDeletionTimestamp() != nil:
-			return fmt.Errorf("owner %s is being deleted since %s", klog.KObj(owner), now.GetDeletionTimestamp())
+			return fmt.Errorf("owner %s has been marked for deletion at %s", klog.KObj(owner), now.GetDeletionTimestamp())
 		}
 		return nil
 	}

@@ -26,14 +26,14 @@ func Owned[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner m
 	return OwnedIn(objs, byOwner, owner.GetUID(), owner.GetNamespace())
 }
 
-// OwnedIn returns the objects that the owner of this UID and namespace controls. A reference from another namespace, which
-// whoever may create objects there can write, makes nothing its own.
+// OwnedIn returns the objects that the owner of this UID and namespace controls. References from other namespaces do not
+// count: whoever may create objects there can write any reference.
 func OwnedIn[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner types.UID, namespace string) []P {
 	return slices.DeleteFunc(objs.By(byOwner, string(owner)), func(o P) bool { return o.GetNamespace() != namespace })
 }
 
-// PodsOf returns the pods that an owner of this kind controls. As with upstream their references have to name its kind and
-// name beside its UID: a reference with another name is for the garbage collector to judge.
+// PodsOf returns the pods that an owner of this kind controls. As in upstream, a reference has to contain the owner's kind
+// and name as well as its UID; one with another name is left to the garbage collector.
 func PodsOf(pods cache.Store[*corev1.Pod], byOwner cache.Index[*corev1.Pod], owner metav1.Object, kind string) []*corev1.Pod {
 	return slices.DeleteFunc(Owned(pods, byOwner, owner), func(pod *corev1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(pod)

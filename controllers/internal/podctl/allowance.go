@@ -12,18 +12,19 @@ import (
 	"orrery/kit/client"
 )
 
-// Pods that go as soon as they are made, as those that a node refuses or a webhook gives other labels, are made anew
-// without an end: nothing fails that could back off. So what is made beyond the first fill of a size is measured. The
-// numbers are those of a client with client-go's usual limits: no owner gets its pods later than from such a one.
+// Pods that fail as soon as they are created, such as those that a node rejects or to which a webhook gives other labels,
+// would be created again and again: no call fails, so nothing backs off. Therefore creations beyond the first fill of a
+// size are limited. The numbers are client-go's default rate limits for kube-controller-manager, so that no owner gets its
+// pods later than it would there.
 const (
-	spare     = 30 // pods made at once beyond a whole replacement
-	perSecond = 20 // pods made in a second where these are used up
+	spare     = 30 // pods created at once beyond a replacement of all
+	perSecond = 20 // pods created per second after that
 )
 
-// allowanceWait is how long to wait where an allowance is used up: then there is a second's worth.
+// allowanceWait is how long an owner waits whose allowance is used up. By then it has been refilled for a second.
 const allowanceWait = time.Second
 
-// allowance is what an owner may make for one version of its spec. It is lost with the process, and begins anew then.
+// allowance is how many pods an owner may create for one generation of its spec. It is not kept across restarts.
 type allowance struct {
 	uid        types.UID
 	generation int64
@@ -32,22 +33,22 @@ type allowance struct {
 	at         time.Time
 }
 
-// Allowances measures how many pods owners make. It is safe for concurrent use.
+// Allowances limits how many pods owners create. It is safe for concurrent use.
 type Allowances struct {
 	mu sync.Mutex // guards of
 	of map[kit.Key]*allowance
 }
 
-// NewAllowances returns an Allowances of owners that all have their whole allowance.
+// NewAllowances returns Allowances of which nothing has been used.
 func NewAllowances() *Allowances { return &Allowances{of: map[kit.Key]*allowance{}} }
 
-// Take grants up to most of the pods that an owner misses of size. What it does not grant comes with the time: wait is
-// until when there is more, 0 where nothing was held back. The first fill, that after a change of the spec, and what the
-// size grows by cost nothing.
+// Take grants an owner of size pods up to most of those that are missing. If it grants fewer, wait is the time until it
+// grants more; otherwise wait is 0. The first fill, the first one after a change of the spec, and what the size grows by
+// are free.
 func (a *Allowances) Take(ctx context.Context, owner client.Object, size, missing, most int, now time.Time) (granted int, wait time.Duration) {
 	granted = a.grant(owner, size, missing, most, now)
 	if held := min(missing, most) - granted; held > 0 {
-		klog.FromContext(ctx).V(2).Info("Pods go as fast as they are made: the others are made more slowly",
+		klog.FromContext(ctx).V(2).Info("Pods disappear as fast as they are created: slowing down",
 			"object", klog.KObj(owner), "creating", granted, "waiting", held)
 		wait = allowanceWait
 	}
@@ -73,7 +74,7 @@ func (a *Allowances) grant(owner client.Object, size, missing, most int, now tim
 	return granted
 }
 
-// GiveBack returns what was granted and not made.
+// GiveBack returns what was granted and not created.
 func (a *Allowances) GiveBack(owner kit.Key, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

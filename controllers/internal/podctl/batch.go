@@ -11,14 +11,13 @@ import (
 	"orrery/kit/client"
 )
 
-// deletesAtOnce bounds the deletions of one owner that are under way at the same time: more would only wait in the
-// server's queues.
+// deletesAtOnce bounds the concurrent deletions of one owner: more would only wait in the server's queues.
 const deletesAtOnce = 64
 
-// CreateMany creates n pods for their owner in batches that double, and stops after the first batch with a refusal:
-// what refuses one pod, as a quota does, refuses them all. pod returns what to send for 0 to n-1, each a Pod of its own,
-// as the encoder marks what it sends with the kind for a moment. A namespace that is going away ends it without an
-// error, as no retry could help. It returns the number of pods made, and the first error of the server's, as it is.
+// CreateMany creates n pods for their owner in batches that double, and stops after the first batch with a failure: what
+// makes one creation fail, such as a quota, makes all of them fail. pod returns what to send for 0 to n-1. Each has to be a
+// Pod of its own, because the encoder sets its kind for a moment. A namespace that is being deleted ends the work without
+// an error, as no retry could help. CreateMany returns the number of pods created, and the server's first error unchanged.
 func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod func(i int) *corev1.Pod) (made int, err error) {
 	var going atomic.Bool
 	var count atomic.Int32
@@ -43,8 +42,7 @@ func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod
 	return int(count.Load()), err
 }
 
-// DeleteMany deletes pods of an owner. One that is gone already is as good as deleted. The error is the first of the
-// server's.
+// DeleteMany deletes pods of an owner. One that is gone already counts as deleted. The error is the server's first.
 func (c Control) DeleteMany(ctx context.Context, owner client.Object, pods []*corev1.Pod) error {
 	return kit.BatchFirst(ctx, len(pods), deletesAtOnce, func(ctx context.Context, i int) error {
 		return client.IgnoreNotFound(c.Delete(ctx, owner, pods[i]))

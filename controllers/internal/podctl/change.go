@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Matters reports whether a change of a pod can change what its owner has to do or say: whether the pod counts, for
-// whom, and as what. It keeps the many other changes of a starting pod from costing a look at all its siblings. Old is
-// nil for a pod that has come, new for one that has gone.
+// Matters reports whether a change of a pod can change what its owner has to do or report: whether the pod counts, for
+// which owner, and as what. It keeps the many other changes of a starting pod from costing a reconcile of its owner each.
+// old is nil for a create, new for a delete.
 func Matters(old, new *corev1.Pod) bool {
 	if old == nil || new == nil || old.UID != new.UID {
 		return true

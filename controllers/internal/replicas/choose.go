@@ -10,7 +10,7 @@ import (
 	"orrery/controllers/internal/podctl"
 )
 
-// firstToGo returns the n pods to delete. It orders the slice that it is given.
+// firstToGo returns the n pods to delete. It sorts active in place.
 func (r *reconciler[T, P]) firstToGo(set P, active []*corev1.Pod, n int, now time.Time) []*corev1.Pod {
 	if n < len(active) {
 		perNode := countByNode(r.related(set, active))
@@ -25,8 +25,8 @@ func (r *reconciler[T, P]) firstToGo(set P, active []*corev1.Pod, n int, now tim
 	return active[:n]
 }
 
-// related returns the pods beside which a pod counts as doubled up on its node: those of all objects of the kind with
-// the same controller, as the old and new ReplicaSets of a Deployment; its own without a controller.
+// related returns the pods that count when pods on fuller nodes are deleted first: those of all objects of the kind with
+// the same controller, such as the old and new ReplicaSets of a Deployment, or only the object's own if it has none.
 func (r *reconciler[T, P]) related(set P, own []*corev1.Pod) [][]*corev1.Pod {
 	ref := metav1.GetControllerOfNoCopy(set)
 	if ref == nil || r.kind.Siblings == nil {
@@ -52,8 +52,8 @@ func countByNode(groups [][]*corev1.Pod) map[string]int {
 	return perNode
 }
 
-// ageRatios tells, for each ready one of the first n pods, its age over that of the youngest ready pod, in whole
-// numbers as the metric has always had them.
+// ageRatios reports, for each ready one of the first n pods, its age divided by that of the youngest ready pod, in whole
+// numbers as in upstream's metric.
 func ageRatios(pods []*corev1.Pod, n int, now time.Time, tell func(float64)) {
 	var youngest time.Time
 	for _, pod := range pods {
@@ -63,7 +63,7 @@ func ageRatios(pods []*corev1.Pod, n int, now time.Time, tell func(float64)) {
 	}
 	unit := now.Sub(youngest).Milliseconds()
 	if unit == 0 {
-		return // no ratio to an age of nothing
+		return // there is no ratio to an age of 0
 	}
 	for _, pod := range pods[:n] {
 		if podctl.Ready(pod) {

@@ -13,14 +13,14 @@ import (
 	"orrery/controllers/internal/podctl"
 )
 
-// observed is what an object has.
+// observed is the pods that an object has.
 type observed struct {
 	active      []*corev1.Pod // claimed; the slice is ours, the pods are shared
-	terminating int           // owned, matching and on their way out
+	terminating int           // number of owned and matching pods that are being deleted
 }
 
-// claim finds the pods of an object, adopting those that it wants and nobody controls and releasing those that it
-// controls and does not want. Finished pods and those being deleted stay as they are.
+// claim finds the pods of an object. It adopts those that match and nobody controls, and releases those that the object
+// controls and that do not match. Finished pods and those being deleted stay as they are.
 func (r *reconciler[T, P]) claim(ctx context.Context, set P, selector labels.Selector) (observed, error) {
 	owned := index.PodsOf(r.pods, r.byOwner, set, r.kind.GVK.Kind)
 	candidates, terminating := sift(owned, selector)

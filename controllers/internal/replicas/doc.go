@@ -6,6 +6,6 @@
 // what it needs, so that no object is converted or copied to be looked at.
 //
 // The rules it must never break: no pod is created or deleted on behalf of an object that is being deleted, none is
-// taken from another controller, and no decision rests on a cache that lags behind the engine's own writes. Pods that go
-// as fast as they are made are made anew at a measured pace.
+// taken from another controller, and no decision rests on a cache that lags behind the engine's own writes. Pods that
+// disappear as fast as they are created are replaced at a limited rate.
 package replicas

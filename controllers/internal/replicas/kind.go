@@ -28,9 +28,10 @@ type Kind[P client.Object] struct {
 	Terminating bool
 	// DeletionCost makes the pods' deletion cost count when some have to go.
 	DeletionCost bool
-	// AgeRatio is told, for each ready pod chosen to go, its age over that of the youngest ready pod. Nil is not told.
+	// AgeRatio, unless nil, is called for each ready pod chosen for deletion with its age divided by that of the youngest
+	// ready pod.
 	AgeRatio func(ratio float64)
-	// Skipped is called each time a reconcile is put off because the cache of a resource lags. Nil is not called.
+	// Skipped, unless nil, is called each time a reconcile is put off because the cache of a resource lags.
 	Skipped func(stale schema.GroupResource)
 }
 

@@ -22,8 +22,7 @@ func (r *reconciler[T, P]) serve(ctx context.Context, key kit.Key) (kit.Result, 
 	return r.Reconcile(ctx, set)
 }
 
-// Reconcile claims the object's pods, creates or deletes what is missing or too many, and writes the status if it has
-// changed.
+// Reconcile claims the object's pods, creates missing or deletes surplus ones, and writes the status if it has changed.
 func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, error) {
 	spec := r.kind.Spec(set)
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
@@ -43,7 +42,7 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 		rest, scaling = r.scale(ctx, set, spec, pods.active)
 	}
 	if kit.Uncalled(scaling) {
-		return kit.Done, scaling // whoever leads next has the whole picture
+		return kit.Done, scaling // the process is stopping: the next leader writes the status
 	}
 	now := time.Now()
 	status := r.statusOf(set, spec, pods, scaling, now)
@@ -57,14 +56,14 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	return kit.Sooner(rest, next), nil
 }
 
-// nextLook asks to be called when the next pod has been ready for long enough.
+// nextLook asks for a reconcile when the next pod has been ready for long enough.
 func nextLook(spec Spec, ready, available int32, pods observed, now time.Time) kit.Result {
 	if spec.MinReadySeconds <= 0 || ready == available {
 		return kit.Done
 	}
 	wait, known := podctl.NextAvailable(pods.active, spec.MinReadySeconds, now)
 	if !known {
-		// A pod that does not say since when it is ready never becomes available; looking again is cheap.
+		// A ready pod without the time of that is never available. Whether it still lacks the time is cheap to check.
 		wait = time.Duration(spec.MinReadySeconds) * time.Second
 	}
 	return kit.After(wait)

@@ -12,11 +12,11 @@ import (
 	"orrery/kit"
 )
 
-// burst is how many pods one reconcile creates or deletes at most; the rest follows once the cache shows these.
+// burst bounds how many pods one reconcile creates or deletes; the rest follows once the cache shows these.
 const burst = 500
 
-// scale creates or deletes pods so that the object comes nearer to its number of replicas. The error is the first of
-// the server's, as it is: it becomes the message of a condition. rest is for pods whose time has not come.
+// scale creates or deletes pods to bring the object closer to its number of replicas. The error is the server's first,
+// unchanged, as it becomes the message of a condition. rest asks for a reconcile if some creations were delayed.
 func (r *reconciler[T, P]) scale(ctx context.Context, set P, spec Spec, active []*corev1.Pod) (rest kit.Result, err error) {
 	log := klog.FromContext(ctx)
 	switch have, need := len(active), int(spec.Replicas); {

@@ -10,12 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"orrery/controllers/internal/podctl"
 	"orrery/kit/client"
 )
 
-// statusOf returns the status that the object ought to have. scaling is why pods could not be created or deleted.
+// statusOf returns the status that the object should have. scaling is the error from creating or deleting pods.
 func (r *reconciler[T, P]) statusOf(set P, spec Spec, pods observed, scaling error, now time.Time) appsv1.ReplicaSetStatus {
 	status := r.kind.Status(set)
 	status.Conditions = withFailure(status.Conditions, failureOf(len(pods.active), int(spec.Replicas), scaling, now))
@@ -54,8 +55,7 @@ func hasLabels(have, want map[string]string) bool {
 	return true
 }
 
-// failureOf returns the condition that tells why the object is not brought to its number of replicas; nil if nothing
-// failed.
+// failureOf returns the ReplicaFailure condition for an error from creating or deleting pods, or nil if there was none.
 func failureOf(have, need int, scaling error, now time.Time) *appsv1.ReplicaSetCondition {
 	if scaling == nil {
 		return nil
@@ -73,8 +73,8 @@ func failureOf(have, need int, scaling error, now time.Time) *appsv1.ReplicaSetC
 	return c
 }
 
-// withFailure returns the conditions with the failure in them, or without any if it is nil. The first failure stays
-// until scaling works again: rewriting it for each retry would wake everything that watches the object.
+// withFailure returns the conditions with the ReplicaFailure condition, or without one if failure is nil. The first failure
+// stays until scaling works again: rewriting it at each retry would wake everything that watches the object.
 func withFailure(conditions []appsv1.ReplicaSetCondition, failure *appsv1.ReplicaSetCondition) []appsv1.ReplicaSetCondition {
 	at := slices.IndexFunc(conditions, func(c appsv1.ReplicaSetCondition) bool { return c.Type == appsv1.ReplicaSetReplicaFailure })
 	switch {
@@ -105,7 +105,7 @@ func (r *reconciler[T, P]) report(ctx context.Context, set P, spec Spec, status 
 	return nil
 }
 
-// change is a number before and after, put into words only if the log line is written.
+// change is a number before and after. It is only formatted if the log line is written.
 func change(old, new int32) fmt.Stringer { return step{old, new} }
 
 type step struct{ old, new int32 }
@@ -116,10 +116,6 @@ func (s step) String() string { return fmt.Sprintf("%d->%d", s.old, s.new) }
 func sameStatus(a, b appsv1.ReplicaSetStatus) bool {
 	return a.Replicas == b.Replicas && a.FullyLabeledReplicas == b.FullyLabeledReplicas &&
 		a.ReadyReplicas == b.ReadyReplicas && a.AvailableReplicas == b.AvailableReplicas &&
-		a.ObservedGeneration == b.ObservedGeneration && sameCount(a.TerminatingReplicas, b.TerminatingReplicas) &&
+		a.ObservedGeneration == b.ObservedGeneration && ptr.Equal(a.TerminatingReplicas, b.TerminatingReplicas) &&
 		slices.Equal(a.Conditions, b.Conditions)
-}
-
-func sameCount(a, b *int32) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }
