@@ -16,8 +16,8 @@ import (
 	"orrery/kit/client"
 )
 
-// account accounts for finished pods and writes the status, in steps of which each can be the last of this process: the
-// status lists the pods, their finalizers go, and the status counts them.
+// account accounts for finished pods and writes the status. The process may die after any of its steps: first the status
+// lists the UIDs of the pods, then their finalizers are removed, then the status counts them.
 func (r *reconciler) account(ctx context.Context, v *view, e ending, c change, rec *remembered) (kit.Result, error) {
 	quiet := v.now.Sub(rec.wrote) >= statusPeriod
 	status, turned := statusOf(v, e, c, r.clearsStartTime)
@@ -38,7 +38,7 @@ func (r *reconciler) account(ctx context.Context, v *view, e ending, c change, r
 		settle(&status, func(uid types.UID) bool { return gone[uid] })
 		over = !t.more && finish(&status, e, v.now)
 		if !over && (t.more || !quiet) {
-			// The next look counts them as well, and has more to say.
+			// The next reconcile counts them too, together with others.
 			return r.again(t, rec), nil
 		}
 		if job, err = r.store(ctx, job, status, rec); err != nil {
@@ -51,7 +51,7 @@ func (r *reconciler) account(ctx context.Context, v *view, e ending, c change, r
 	return kit.Done, nil
 }
 
-// again asks for the look that counts what this one has freed.
+// again asks for the reconcile that counts the pods that this one has freed.
 func (r *reconciler) again(t tally, rec *remembered) kit.Result {
 	if t.more {
 		rec.more = true
@@ -68,7 +68,7 @@ func (r *reconciler) store(ctx context.Context, job *batchv1.Job, status batchv1
 	stored, err := client.UpdateStatus(ctx, r.client, &batchv1.Job{ObjectMeta: job.ObjectMeta, Status: status}, client.Brief)
 	switch {
 	case apierrors.IsNotFound(err):
-		return job, nil // it has gone; the watch will say so, and its pods are still to be let go
+		return job, nil // it is gone, as the watch will show; its pods still have to lose their finalizers
 	case err != nil:
 		return nil, fmt.Errorf("update status of job %s: %w", klog.KObj(job), err)
 	}
@@ -110,8 +110,8 @@ func (r *reconciler) untrackAll(ctx context.Context, pods []*corev1.Pod) error {
 	return eachPod(ctx, pods, func(ctx context.Context, i int) error { return r.untrack(ctx, pods[i], "") })
 }
 
-// untrack takes the finalizer off a pod; version is the one that it must have, or "" for any. A pod that is gone has lost
-// it.
+// untrack removes the finalizer from a pod; version is the resourceVersion that the pod must have, or "" for any. It
+// succeeds if the pod is gone.
 func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod, version string) error {
 	if !tracked(pod) {
 		return nil
@@ -124,7 +124,7 @@ func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod, version strin
 	return nil
 }
 
-// track puts the finalizer back on a pod, unless the pod has changed.
+// track puts the finalizer back on a pod. It fails if the pod has changed since it was read.
 func (r *reconciler) track(ctx context.Context, pod *corev1.Pod) error {
 	var p finalizerPatch
 	p.Metadata.Version, p.Metadata.Add = pod.ResourceVersion, []string{batchv1.JobTrackingFinalizer}

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,7 @@ type history struct {
 	last     time.Time // when the last of them ended
 }
 
-// with returns the history after more pods have finished. A success ends the failures before it.
+// with returns the history after more pods have finished. A success cancels the failures before it.
 func (h history) with(succeeded, failed []*corev1.Pod) history {
 	success := latest(succeeded)
 	if len(succeeded) > 0 {
@@ -57,12 +56,12 @@ func (h history) wait(now time.Time) time.Duration {
 	for n := int32(1); n < h.failures && delay < maxDelay; n++ {
 		delay = min(2*delay, maxDelay)
 	}
-	// A node whose clock is ahead must not make the wait longer.
+	// A node whose clock is ahead must not prolong the wait.
 	return min(max(0, delay-now.Sub(h.last)), delay)
 }
 
-// finishTime returns when a pod ended: when the last of its containers did, or failing that when it ceased to be ready,
-// or was asked to go, or was created.
+// finishTime returns when a pod ended: when the last of its containers did or, if that is not known, when it ceased to be
+// ready, was asked to terminate, or was created.
 func finishTime(pod *corev1.Pod) time.Time {
 	if at, ok := containersEnd(pod); ok {
 		return at
@@ -96,15 +95,9 @@ func containersEnd(pod *corev1.Pod) (at time.Time, ok bool) {
 		}
 	}
 	for i := range pod.Status.InitContainerStatuses {
-		if s := &pod.Status.InitContainerStatuses[i]; sidecar(pod, s.Name) && !note(s) {
+		if s := &pod.Status.InitContainerStatuses[i]; podctl.IsSidecar(pod, s.Name) && !note(s) {
 			return at, false
 		}
 	}
 	return at, !at.IsZero()
-}
-
-func sidecar(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.Name == name && deref(c.RestartPolicy) == corev1.ContainerRestartPolicyAlways
-	})
 }

@@ -15,8 +15,8 @@ import (
 	"orrery/kit"
 )
 
-// claim returns the unsettled pods of a Job, adopting what matches and has no controller, and releasing what matches no
-// longer. complete is false if it has adopted some: the cache shows neither their owner nor their finalizer yet.
+// claim returns the unsettled pods of a Job. It adopts pods that match and have no controller, and releases those that no
+// longer match. complete is false if it has adopted some: the cache shows neither their owner nor their finalizer yet.
 func (r *reconciler) claim(ctx context.Context, job *batchv1.Job) (pods []*corev1.Pod, complete bool, err error) {
 	selector, err := metav1.LabelSelectorAsSelector(job.Spec.Selector)
 	if err != nil {

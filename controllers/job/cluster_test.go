@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
+	"k8s.io/utils/ptr"
 	"orrery/controllers/job/indexes"
 	"orrery/kit/client"
 	"orrery/kit/kittest"
@@ -151,7 +151,7 @@ func faults(old, next *batchv1.Job) (wrong []string) {
 	require(deref(b.Ready) <= b.Active, "more ready than active pods")
 	require(b.Active >= 0 && deref(b.Ready) >= 0 && deref(b.Terminating) >= 0, "negative numbers")
 	require(b.Failed >= a.Failed, "fewer failed pods")
-	require(b.Succeeded >= a.Succeeded || indexed(next) && same(next.Spec.Completions, next.Spec.Parallelism), "fewer succeeded pods")
+	require(b.Succeeded >= a.Succeeded || indexed(next) && ptr.Equal(next.Spec.Completions, next.Spec.Parallelism), "fewer succeeded pods")
 	require(uncounted(b) <= 500, "too many uncounted pods")
 	resumes := is(a, batchv1.JobSuspended) && !is(b, batchv1.JobSuspended)
 	require(a.StartTime == nil || a.StartTime.Equal(b.StartTime) || suspended(next) || resumes, "the start cannot change")

@@ -8,6 +8,6 @@
 // count any more (orphans.go).
 //
 // The rule it must never break: every finished pod is counted once. Its UID is stored in the Job's status before its
-// finalizer goes, and moves from there into a counter after; whoever reads the status and the pods between two writes
-// finds out which step comes next.
+// finalizer is removed, and afterwards moves from there into a counter. A process that takes over between two of these
+// writes can tell from the status and the pods which step comes next.
 package job

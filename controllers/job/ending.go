@@ -11,11 +11,11 @@ import (
 	"orrery/kit"
 )
 
-// ending is how a Job ends. The zero value is that of one that goes on.
+// ending is how a Job ends. The zero value means that it goes on.
 type ending struct {
 	kind            batchv1.JobConditionType // Complete or Failed
 	reason, message string
-	// declared is whether the status says so already: then it is final, whatever the counts are now.
+	// declared is true if the status says so already. Then it is final, whatever the counts are now.
 	declared bool
 }
 
@@ -33,8 +33,8 @@ func fails(reason, message string) ending {
 	return ending{kind: batchv1.JobFailed, reason: reason, message: message}
 }
 
-// endingOf decides whether a Job is over for another reason than that all its pods have succeeded. Where several apply
-// the order decides: what was declared, then failures, then the success policy.
+// endingOf decides whether a Job is over for any other reason than that all its pods have succeeded. If several reasons
+// apply the order decides: what was declared, then failures, then the success policy.
 func endingOf(v *view) ending {
 	if c := isTrue(v.job, batchv1.JobSuccessCriteriaMet); c != nil {
 		return ending{batchv1.JobComplete, c.Reason, c.Message, true}
@@ -134,7 +134,7 @@ func restarts(pod *corev1.Pod) (n int) {
 }
 
 // deadline returns how much longer the Job may be active; ok is false if there is no limit or it is suspended. The time
-// before it was suspended does not count, also where the status of a Job that is resumed still tells when that began.
+// before the suspension does not count, even while the status of a resumed Job still holds the old start time.
 func deadline(v *view) (left time.Duration, ok bool) {
 	limit := v.job.Spec.ActiveDeadlineSeconds
 	if limit == nil || *limit > kit.MostSeconds || suspended(v.job) {

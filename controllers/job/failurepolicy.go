@@ -9,8 +9,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// judgement is what a Job's pod failure policy says of a failed pod. The zero value is that of a pod that no rule
-// applies to.
+// judgement is what a Job's pod failure policy says about a failed pod. The zero value means that no rule applies.
 type judgement struct {
 	action batchv1.PodFailurePolicyAction
 	// message says why the Job fails, where the action is FailJob.
@@ -20,7 +19,7 @@ type judgement struct {
 // counts reports whether the failure goes into the Job's count of failures.
 func (j judgement) counts() bool { return j.action != batchv1.PodFailurePolicyActionIgnore }
 
-// actions are those that this version knows. A rule with another one applies to nothing.
+// known reports whether this version knows an action. A rule with any other action is ignored.
 func known(action batchv1.PodFailurePolicyAction) bool {
 	switch action {
 	case batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionFailIndex,
@@ -57,7 +56,7 @@ func judge(policy *batchv1.PodFailurePolicy, pod *corev1.Pod) judgement {
 	return judgement{}
 }
 
-// cause says what of a pod a rule applies to; applies is false if nothing is.
+// cause returns what it is in a pod that a rule applies to; applies is false if there is nothing.
 func cause(rule *batchv1.PodFailurePolicyRule, pod *corev1.Pod) (what fmt.Stringer, applies bool) {
 	if codes := rule.OnExitCodes; codes != nil {
 		for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {

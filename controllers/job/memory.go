@@ -11,16 +11,16 @@ import (
 	"orrery/kit"
 )
 
-// remembered is what earlier looks have left of a Job that is not over. It belongs to one reconcile at a time. All of it
-// can be lost: it saves calls and lists, and is made anew from what the cluster stores.
+// remembered is what earlier reconciles have found out about a Job that is not over. It belongs to one reconcile at a time.
+// All of it may be lost: it saves calls and lists, and is built again from what the cluster stores.
 type remembered struct {
 	uid        types.UID
 	generation int64     // of the spec when the Job was last looked at
 	wrote      time.Time // when its status was last written
-	more       bool      // the last look left something to do
-	refused    time.Time // when the server last refused pods; zero if it took the last ones
-	created    time.Time // when it last took some
-	seeded     bool      // past is known
+	more       bool      // the last reconcile left something to do
+	refused    time.Time // when the server last refused to create pods; zero if it has accepted some since
+	created    time.Time // when the server last accepted some
+	seeded     bool      // past has been worked out
 	past       history
 }
 
@@ -36,8 +36,8 @@ func (r *remembered) acted(v *view, p plan, failure error) {
 	}
 }
 
-// held returns for how long no more pods are to be created: the last ones were refused, or have come to nothing that
-// the status would tell of, as where a webhook gives them other labels. What ends or goes is told of.
+// held returns for how long no more pods are to be created, because the last ones were refused or have left no trace in
+// the status, as when a webhook gives them other labels. Pods that finish or are deleted do leave a trace.
 func (r *remembered) held(now time.Time) time.Duration {
 	last := r.refused
 	if r.created.After(r.wrote) {
@@ -54,7 +54,7 @@ type memory struct {
 
 func newMemory() *memory { return &memory{of: map[kit.Key]*remembered{}} }
 
-// recall returns the record of a Job, an empty one if it is a new Job of an old name.
+// recall returns the record of a Job; it is empty if another Job had the name before.
 func (m *memory) recall(job *batchv1.Job) *remembered {
 	key := kit.KeyOf(job)
 	m.mu.Lock()
@@ -73,8 +73,8 @@ func (m *memory) forget(key kit.Key) {
 	delete(m.of, key)
 }
 
-// historyOf works out a Job's failures since its last success from the pods that are left of it, finished and accounted
-// for. Where no pod has succeeded the Job's own count is the better one: pods may have been deleted since.
+// historyOf works out a Job's failures since its last success from those of its finished pods that are accounted for and
+// still exist. If no pod has succeeded, the Job's own count is the better one: failed pods may have been deleted since.
 func historyOf(job *batchv1.Job, pods []*corev1.Pod) history {
 	listed := listedIn(&job.Status)
 	var good, bad []*corev1.Pod

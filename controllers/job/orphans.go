@@ -32,8 +32,8 @@ func (s stray) String() string {
 	return s.pod.String()
 }
 
-// strayed returns the pod if its Job will not free it: it has none, or is being deleted while its Job is over or gone.
-// A pod that was counted and is no longer of its Job's making is one too.
+// strayed returns the pod if no Job will free it: it has no Job, or is being deleted while its Job is over or gone. A
+// counted pod whose labels have changed is one too, as its Job may have to release it.
 func (r *reconciler) strayed(old, pod *corev1.Pod) []stray {
 	r.metrics.podChanged(old, pod)
 	if pod == nil {
@@ -57,7 +57,8 @@ func leaving(_, job *batchv1.Job) []stray {
 	return []stray{{job: job.UID}}
 }
 
-// gone returns a Job that has been deleted. Of one that was made anew while the watch was lost, a list tells in one change.
+// gone returns a Job that has been deleted. If one of the same name was created while the watch was broken, a list shows
+// both in one change.
 func gone(old, job *batchv1.Job) []stray {
 	if old == nil || job != nil && job.UID == old.UID {
 		return nil
@@ -77,11 +78,11 @@ func (r *reconciler) reconcileStray(ctx context.Context, s stray) (kit.Result, e
 	return kit.Done, nil
 }
 
-// release takes the finalizer off a pod if its Job has no more use for it, and ends the ownership of one that has been
-// counted and no longer matches. Pods of another controller's Jobs are that controller's.
+// release removes the finalizer from a pod that its Job does not need any more, and the owner reference from one that has
+// been counted and no longer matches. Pods of Jobs that another controller manages are left to that controller.
 func (r *reconciler) release(ctx context.Context, pod *corev1.Pod) error {
 	if r.abandoned(pod) {
-		// A Job that adopts the pod meanwhile wants it with the finalizer: the version has to be the one that was judged.
+		// A Job may adopt the pod meanwhile and need the finalizer, so the pod must not have changed.
 		return r.untrack(ctx, pod, pod.ResourceVersion)
 	}
 	job := r.jobOf(pod)

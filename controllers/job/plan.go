@@ -20,8 +20,8 @@ type plan struct {
 	// surplus is whether what is removed is more than the Job wants, and does not count as failed.
 	surplus bool
 	create  []int // the index of each new pod; noIndex in a Job without
-	// track are active pods that the Job keeps and that lack the finalizer, as one does whose deletion was cut off after
-	// the first of two calls. Without it their end would not be counted.
+	// track are active pods that the Job keeps and that lack the finalizer, for example because a removal was interrupted
+	// between its two calls. Without it their end would not be counted.
 	track []*corev1.Pod
 	more  bool          // there is more to do than one burst
 	wait  time.Duration // until more pods can be created; 0 if none has to wait
@@ -118,7 +118,7 @@ func surplus(v *view, want int) []*corev1.Pod {
 	return out
 }
 
-// strays tells the pods with an index of their own, the rest, from those that have none or share one.
+// strays separates the pods that have no index or share one with a better pod (out) from the others (rest).
 func strays(active []member) (out, rest []*corev1.Pod) {
 	byIndex := slices.SortedFunc(slices.Values(active), func(a, b member) int { return cmp.Compare(a.index, b.index) })
 	for len(byIndex) > 0 {
@@ -140,8 +140,8 @@ func strays(active []member) (out, rest []*corev1.Pod) {
 	return out, rest
 }
 
-// nextIndexes returns the lowest n indexes that are neither done nor under way, as far as their back-off is over, and how
-// long the first of the others has to wait.
+// nextIndexes takes the lowest n indexes that are neither done nor running. It returns those whose back-off is over, and
+// how long the first of the others has to wait.
 func nextIndexes(v *view, n int) (now []int, wait time.Duration) {
 	taken := v.completed.Union(v.lost).Union(indexesOf(v.active))
 	if replacesFailedOnly(v.job) {

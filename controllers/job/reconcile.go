@@ -19,16 +19,17 @@ import (
 )
 
 const (
-	// podPeriod gathers the changes of pods that come close together.
+	// podPeriod is how long changes of pods are gathered before a reconcile.
 	podPeriod = 100 * time.Millisecond
-	// replacePeriod is how often a Job's pods are replaced at most.
+	// replacePeriod is the least time between two replacements of a Job's pods.
 	replacePeriod = 250 * time.Millisecond
-	// statusPeriod is how often a status is written at most that brings nothing but new numbers.
+	// statusPeriod is the least time between two writes of a status that differ in numbers only.
 	statusPeriod = time.Second
-	// refusedPeriod is how often pods are created at most while the server refuses them or they come to nothing. Left to
-	// itself, a Job whose pods are refused is tried again after that time at first, and then less and less often.
+	// refusedPeriod is the least time between two attempts to create pods while the server refuses them or they come to
+	// nothing. If nothing changes, a Job whose pods are refused is first retried after that time, and then less and less
+	// often.
 	refusedPeriod = time.Second
-	// soon is for what is left over.
+	// soon is the delay before a reconcile that continues the work of one that was cut off at a burst.
 	soon = time.Millisecond
 )
 
@@ -78,7 +79,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	return res, err
 }
 
-// look is one reconcile of a Job that is this controller's to run. The action is what metrics tell of it.
+// look is one reconcile of a Job that this controller manages. The action is its label in metrics.
 func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string, res kit.Result, err error) {
 	pods, complete, err := r.claim(ctx, job)
 	if err != nil || !complete {
@@ -103,13 +104,13 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 		err = errors.Join(kit.RetryFrom(refusedPeriod, fmt.Errorf("scale job %s: %w", klog.KObj(job), scaling)), err)
 	}
 	if err != nil {
-		p.more = false // the back-off is for that; the deadline is kept all the same
+		p.more = false // continue with the back-off; the deadline is still observed
 	}
 	return action, kit.Sooner(res, nextLook(v, e, p)), err
 }
 
-// countedFailures returns the failed pods that a Job has done with, if its policy may yet end it for one of them: what
-// says why a pod failed can come after the failure.
+// countedFailures returns the failed pods that have been counted, if the pod failure policy may still end the Job because
+// of one of them: the condition that says why a pod failed can come after the failure.
 func (r *reconciler) countedFailures(job *batchv1.Job) (out []*corev1.Pod) {
 	if !canFailJob(job.Spec.PodFailurePolicy) {
 		return nil
@@ -136,8 +137,8 @@ func (r *reconciler) history(rec *remembered, v *view) history {
 	return rec.past.with(v.newSucceeded, v.newFailed)
 }
 
-// pace returns how long a look has to wait, so that a Job whose pods change all the time costs few writes. What users
-// wait for waits for nothing: the start, the end, and every change that they make.
+// pace returns how long a reconcile has to wait, so that a Job whose pods change all the time costs few writes. What users
+// wait for is never delayed: the start, the end, and the changes that they make.
 func pace(v *view, e ending, p plan, rec *remembered) time.Duration {
 	since, held := v.now.Sub(rec.wrote), rec.held(v.now)
 	switch {
@@ -157,7 +158,7 @@ func turns(v *view) bool {
 	return (isTrue(v.job, batchv1.JobSuspended) != nil) != suspended(v.job)
 }
 
-// nextLook asks for the next call that no change of the Job or a pod brings about.
+// nextLook asks for the next reconcile that is due without a change of the Job or a pod.
 func nextLook(v *view, e ending, p plan) kit.Result {
 	next := kit.After(p.wait)
 	if p.more {
@@ -169,7 +170,7 @@ func nextLook(v *view, e ending, p plan) kit.Result {
 	return next
 }
 
-// actionOf tells what a look is about. What completes a Job is what its pods have done.
+// actionOf returns the label in metrics of what a reconcile does.
 func actionOf(v *view, e ending, p plan) string {
 	switch {
 	case e.decided(), v.job.DeletionTimestamp != nil:

@@ -29,7 +29,7 @@ type change struct {
 // active returns how many pods are active after the change.
 func (c change) active(v *view) int { return len(v.active) - len(c.removed) + c.created }
 
-// scale carries out a plan. On an error the change is what has been done all the same.
+// scale carries out a plan. Together with an error it returns what has been done nevertheless.
 func (r *reconciler) scale(ctx context.Context, v *view, p plan) (change, error) {
 	log := klog.FromContext(ctx)
 	if len(p.track) > 0 {
@@ -50,14 +50,14 @@ func (r *reconciler) scale(ctx context.Context, v *view, p plan) (change, error)
 	return change{}, nil
 }
 
-// remove deletes pods. Those of a Job that ends keep their finalizer until they are counted; surplus pods lose it first,
-// as a pod that is seen deleted with it counts as failed.
+// remove deletes pods. Those of a Job that ends keep their finalizer until they are counted. Surplus pods lose it first,
+// because a pod that is being deleted and still has the finalizer counts as failed.
 func (r *reconciler) remove(ctx context.Context, v *view, p plan) (change, error) {
 	gone := make([]bool, len(p.remove))
 	err := eachPod(ctx, p.remove, func(ctx context.Context, i int) error {
 		pod := p.remove[i]
 		if p.surplus {
-			// One that has ended meanwhile has to be counted: the version has to be the one that was active.
+			// A pod that has finished meanwhile has to be counted, so it must not have changed.
 			if err := r.untrack(ctx, pod, pod.ResourceVersion); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (r *reconciler) remove(ctx context.Context, v *view, p plan) (change, error
 	return c, err
 }
 
-// eachPod makes one call per pod, and returns the first error: what refuses one often refuses them all.
+// eachPod makes one call per pod, and returns the first error: what makes one call fail often makes all of them fail.
 func eachPod(ctx context.Context, pods []*corev1.Pod, call func(ctx context.Context, i int) error) error {
 	return kit.BatchFirst(ctx, len(pods), callsAtOnce, call)
 }

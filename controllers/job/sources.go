@@ -1,13 +1,13 @@
 package job
 
 import (
-	"maps"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"orrery/controllers/internal/claim"
 	"orrery/controllers/internal/index"
 	"orrery/controllers/internal/podctl"
 	"orrery/kit"
@@ -47,10 +47,7 @@ func sameMarks(a, b *corev1.Pod) bool {
 
 // wantingOrphan returns the keys of all Jobs that may adopt a pod which has just become an orphan that they match.
 func (r *reconciler) wantingOrphan(old, pod *corev1.Pod) []kit.Key {
-	if pod == nil || pod.DeletionTimestamp != nil || podctl.ControllerOf(pod) != "" || len(pod.Labels) == 0 {
-		return nil
-	}
-	if old != nil && old.UID == pod.UID && podctl.ControllerOf(old) == "" && maps.Equal(old.Labels, pod.Labels) {
+	if !claim.Orphaned(old, pod) || len(pod.Labels) == 0 {
 		return nil
 	}
 	var keys []kit.Key

@@ -9,7 +9,7 @@ import (
 	"orrery/controllers/internal/podctl"
 )
 
-// The short questions that the steps ask of a Job or a pod.
+// Predicates and getters of a Job or a pod, for all steps.
 
 func indexed(job *batchv1.Job) bool {
 	return job.Spec.CompletionMode != nil && *job.Spec.CompletionMode == batchv1.IndexedCompletion

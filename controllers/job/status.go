@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // Reasons of the events about the suspension of a Job.
@@ -147,13 +148,11 @@ func finish(s *batchv1.JobStatus, e ending, now time.Time) bool {
 // sameStatus reports whether two statuses say the same.
 func sameStatus(a, b *batchv1.JobStatus) bool {
 	return a.Active == b.Active && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
-		same(a.Ready, b.Ready) && same(a.Terminating, b.Terminating) &&
-		a.CompletedIndexes == b.CompletedIndexes && same(a.FailedIndexes, b.FailedIndexes) &&
+		ptr.Equal(a.Ready, b.Ready) && ptr.Equal(a.Terminating, b.Terminating) &&
+		a.CompletedIndexes == b.CompletedIndexes && ptr.Equal(a.FailedIndexes, b.FailedIndexes) &&
 		a.StartTime.Equal(b.StartTime) && a.CompletionTime.Equal(b.CompletionTime) &&
 		slices.Equal(a.Conditions, b.Conditions) && sameLists(a.UncountedTerminatedPods, b.UncountedTerminatedPods)
 }
-
-func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func sameLists(a, b *batchv1.UncountedTerminatedPods) bool {
 	var none batchv1.UncountedTerminatedPods

@@ -18,13 +18,13 @@ import (
 // noIndex is the index of a pod that has none, or none that its Job has.
 const noIndex = -1
 
-// fate is what has become of a pod, as its Job counts it.
+// fate is how a pod ended, as its Job counts it.
 type fate int
 
 const (
 	unfinished fate = iota
 	success
-	failure // has failed, or is being deleted where that is as good as failed
+	failure // has failed, or is being deleted and the Job counts that as a failure
 )
 
 // member is one pod of a Job that is not settled.
@@ -50,12 +50,12 @@ type view struct {
 	succeeded, failed  int
 	newSucceeded       []*corev1.Pod // not in the status yet
 	newFailed          []*corev1.Pod
-	// counted are failed pods that the Job has done with, where one that is marked later may still end it.
+	// counted are the failed pods that have been counted, if a condition that one of them gets may still end the Job.
 	counted []*corev1.Pod
 
-	// Of Indexed Jobs.
+	// For Indexed Jobs only.
 	completed indexes.Set
-	lost      indexes.Set // failed for good; of Jobs with limits per index
+	lost      indexes.Set // failed for good; only Jobs with a limit per index have such
 	// retained holds the last failed pod of each index that is to be tried again. It carries the number of failures over
 	// to its successor, and has to stay until that exists.
 	retained map[int]*corev1.Pod
@@ -229,7 +229,7 @@ func failuresWith(job *batchv1.Job, pod *corev1.Pod) (f indexFailures) {
 	return f
 }
 
-// number reads a count from an annotation. What is none counts for nothing.
+// number reads a count from an annotation; anything else is 0.
 func number(text string) int32 {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {

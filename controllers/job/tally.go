@@ -17,7 +17,7 @@ type tally struct {
 }
 
 // take accounts for the pods of a Job that have ended, or whose Job has: it lists their UIDs in the status and plans to
-// free them. The indexes of an Indexed Job need no list of what succeeded, as an index cannot be counted twice.
+// free them. Pods of an Indexed Job that succeeded need not be listed, as their index cannot be counted twice.
 func take(v *view, e ending, c change, s *batchv1.JobStatus) tally {
 	t := tally{actions: map[batchv1.PodFailurePolicyAction]int{}}
 	for _, known := range []bool{true, false} { // what is listed already makes room in the list

@@ -157,14 +157,15 @@ func mostRestarts(pod *corev1.Pod) (containers, sidecars int32) {
 		containers = max(containers, pod.Status.ContainerStatuses[i].RestartCount)
 	}
 	for i := range pod.Status.InitContainerStatuses {
-		if s := &pod.Status.InitContainerStatuses[i]; s.RestartCount > sidecars && isSidecar(pod, s.Name) {
+		if s := &pod.Status.InitContainerStatuses[i]; s.RestartCount > sidecars && IsSidecar(pod, s.Name) {
 			sidecars = s.RestartCount
 		}
 	}
 	return containers, sidecars
 }
 
-func isSidecar(pod *corev1.Pod, name string) bool {
+// IsSidecar reports whether the container of that name is an init container that keeps running beside the others.
+func IsSidecar(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 	})
