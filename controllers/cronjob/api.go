@@ -13,7 +13,7 @@ import (
 	"orrery/kit/client"
 )
 
-// api is all that the reconciler asks of the cluster.
+// api is everything that the reconciler needs from the cluster.
 type api struct {
 	// jobsOf returns the Jobs that a CronJob controls, as the cache shows them.
 	jobsOf func(*batchv1.CronJob) []*batchv1.Job
@@ -22,7 +22,7 @@ type api struct {
 	liveJob     func(context.Context, kit.Key) (*batchv1.Job, error)
 
 	createJob func(context.Context, *batchv1.Job) (*batchv1.Job, error)
-	// deleteJob deletes the Job of that UID and, later, its pods.
+	// deleteJob deletes the Job if it has that UID; its pods are deleted in the background.
 	deleteJob    func(context.Context, kit.Key, types.UID) error
 	updateStatus func(context.Context, *batchv1.CronJob) error
 }

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// clockPeriod is how often the clock is looked at.
+	// clockPeriod is how often the clock is checked.
 	clockPeriod = 10 * time.Second
-	// clockSlack is by how much the clock may have drifted without a new look at every schedule.
+	// clockSlack is the drift up to which the schedules are not evaluated again.
 	clockSlack = 2 * time.Second
 )
 
-// clock notices that the wall clock was set or that the machine slept. Timers run on the time that passed and not on
-// what the wall clock shows: after a step they would fire too late or too early.
+// clock detects that the wall clock was set or that the machine was suspended. Timers run on the monotonic clock and not
+// on the wall clock: after such a step they would fire too late or too early.
 type clock struct {
 	stepped func()
 
 	mu   sync.Mutex // guards the fields below
-	wall time.Time  // what the wall clock showed, without the monotonic reading
-	mono time.Time  // the same moment, with it
+	wall time.Time  // the last known time, without the monotonic reading
+	mono time.Time  // the same time, with it
 }
 
 func newClock(stepped func()) *clock {
@@ -32,10 +32,10 @@ func newClock(stepped func()) *clock {
 	return &clock{stepped: stepped, wall: now.Round(0), mono: now}
 }
 
-// check calls stepped if the wall clock has moved by more or less than the time that passed.
+// check calls stepped if the wall clock has moved more or less than the monotonic one.
 func (c *clock) check(ctx context.Context, _ string) (kit.Result, error) {
 	if step := c.step(time.Now()); step != 0 {
-		klog.FromContext(ctx).Info("The clock was stepped; looking at every schedule anew", "step", step)
+		klog.FromContext(ctx).Info("The clock was stepped; evaluating all schedules again", "step", step)
 		c.stepped()
 	}
 	return kit.Done, nil

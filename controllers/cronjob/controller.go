@@ -19,7 +19,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 5}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"cronjob"}, ServiceAccount: "cronjob-controller", EventSource: "cronjob-controller",
-		Summary:  "starts Jobs at the times that CronJobs give, and keeps their history short",
+		Summary:  "starts Jobs on the schedules of CronJobs, and deletes old finished ones",
 		AddFlags: o.addFlags, Validate: o.validate, RBAC: rules(), Init: o.init,
 	}
 }
@@ -52,12 +52,12 @@ func (o *options) validate() []error {
 
 func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	cronJobs, jobs := kit.Store[batchv1.CronJob](cc), kit.Store(cc, index.ByController[*batchv1.Job]())
-	r := &reconciler{api: newAPI(cc, jobs), recorder: cc.Recorder, metrics: newMetrics(), departed: newDepartures()}
+	r := &reconciler{api: newAPI(cc, jobs), recorder: cc.Recorder, metrics: newMetrics(), unrecorded: newUnrecordedSlots()}
 	if cc.Register != nil {
 		cc.Register(r.metrics.skew)
 	}
 	again := kit.NewTrigger[kit.Key]()
-	w := &wakeups{cronJobs: cronJobs, departed: r.departed, recorder: cc.Recorder, later: again.AddAfter}
+	w := &wakeups{cronJobs: cronJobs, unrecorded: r.unrecorded, recorder: cc.Recorder, later: again.AddAfter}
 	err := kit.NewController(cc, kit.Objects(cronJobs, r)).
 		Watch(
 			kit.For(w.atOnce),

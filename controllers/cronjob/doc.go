@@ -1,11 +1,11 @@
-// Package cronjob starts Jobs at the times that CronJobs give.
+// Package cronjob starts Jobs on the schedules of CronJobs.
 //
 // Owns: the Jobs of a CronJob. Watches: CronJobs, Jobs, the clock. Writes: creates and deletes Jobs; the status of CronJobs.
 //
-// A slot is a moment at which a schedule fires. The last slot that is due and was not handled is started, earlier ones
-// are not made up for. The name of a Job tells its slot, so that the server refuses a second Job for the same one.
+// A slot is a time at which a schedule fires. Only the latest slot that is due and not handled yet is run; earlier missed
+// ones are skipped. The name of a Job is derived from its slot, so that the server rejects a second Job for the same slot.
 // Finished Jobs beyond the history limits are deleted.
 //
-// The rule it must never break: no slot is run twice. What a Job tells of its slot is stored in the status of the
-// CronJob before the Job may be deleted here, and taken from Jobs that a process which was killed did not record.
+// The rule it must never break: no slot is run twice. The slot of a Job is recorded in the status of the CronJob before
+// the Job is deleted. Slots that a killed process did not record are recovered from their Jobs.
 package cronjob

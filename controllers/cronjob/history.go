@@ -13,19 +13,20 @@ import (
 	"orrery/kit"
 )
 
-// pruneAgain is when a Job whose deletion failed is tried again. The next slot does not wait for it.
-const pruneAgain = time.Minute
+// pruneRetry is the delay after which a failed deletion is retried. It does not delay the next slot.
+const pruneRetry = time.Minute
 
-// retire picks the finished Jobs that are beyond the limits of the history. They do not count as active.
-func (r *reconciler) retire(v *view) {
+// choosePrunable picks the finished Jobs beyond the history limits, and removes them from the active list.
+func (r *reconciler) choosePrunable(v *view) {
 	spec := &v.cj.Spec
-	v.spent = append(excess(v.jobs, batchv1.JobComplete, spec.SuccessfulJobsHistoryLimit), excess(v.jobs, batchv1.JobFailed, spec.FailedJobsHistoryLimit)...)
-	for _, j := range v.spent {
+	v.prunable = append(excess(v.jobs, batchv1.JobComplete, spec.SuccessfulJobsHistoryLimit), excess(v.jobs, batchv1.JobFailed, spec.FailedJobsHistoryLimit)...)
+	for _, j := range v.prunable {
 		v.removeActive(j.UID)
 	}
 }
 
-// excess returns the Jobs that ended in that way, but for the limit of those that started last. No limit keeps all.
+// excess returns the Jobs that ended with the given condition, except for the limit most recently started ones. A nil limit
+// keeps all.
 func excess(jobs []*batchv1.Job, end batchv1.JobConditionType, limit *int32) []*batchv1.Job {
 	if limit == nil {
 		return nil
@@ -54,19 +55,19 @@ func byStart(a, b *batchv1.Job) int {
 	return x.Compare(y.Time)
 }
 
-// prune deletes what the history has no room for. A failure is told to the user and holds nothing up.
+// prune deletes the prunable Jobs. A failure is reported by an event and retried later; it is no error of the reconcile.
 func (r *reconciler) prune(ctx context.Context, v *view) (res kit.Result) {
-	for _, j := range v.spent {
+	for _, j := range v.prunable {
 		if j.DeletionTimestamp != nil {
 			continue
 		}
 		if err := r.remove(ctx, v, refTo(j)); err != nil {
 			klog.FromContext(ctx).V(4).Info("Could not delete an old job", "job", klog.KObj(j), "err", err)
-			res = kit.After(pruneAgain)
+			res = kit.After(pruneRetry)
 		}
 	}
 	return res
 }
 
-// gone makes of the error of a deletion what it means for a Job of one UID: it is gone.
-func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+// isGone reports whether the error of a delete with a UID precondition means that the object no longer exists.
+func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

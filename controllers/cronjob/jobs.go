@@ -10,15 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ownerKind is what owner references call a CronJob.
+// ownerKind is the kind of a CronJob in owner references.
 var ownerKind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
-// jobName returns the name of the Job of a slot. It is the same in every process that starts it.
+// jobName returns the name of the Job of a slot. It depends on nothing else, so that no two processes start the same slot.
 func jobName(cronJob string, slot time.Time) string {
 	return fmt.Sprintf("%s-%d", cronJob, slot.Unix()/60)
 }
 
-// newJob returns the Job of a slot. The annotation gives the slot in the zone of the CronJob.
+// newJob returns the Job of a slot. Its annotation gives the slot in the time zone of the CronJob.
 func newJob(cj *batchv1.CronJob, slot time.Time, zone *time.Location) *batchv1.Job {
 	t := &cj.Spec.JobTemplate
 	annotations := maps.Clone(t.Annotations)
@@ -36,13 +36,13 @@ func newJob(cj *batchv1.CronJob, slot time.Time, zone *time.Location) *batchv1.J
 	}
 }
 
-// slotOf returns the slot that a Job was started for; ok is false for Jobs that something else made.
+// slotOf returns the slot that a Job was started for; ok is false if the Job was not made by this controller.
 func slotOf(cronJob string, job *batchv1.Job) (slot time.Time, ok bool) {
 	slot, err := time.Parse(time.RFC3339, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation])
 	return slot, err == nil && job.Name == jobName(cronJob, slot)
 }
 
-// ending returns the condition with which a Job has ended, or "" while it has not.
+// ending returns the condition with which a Job has ended, or "" if it has not.
 func ending(job *batchv1.Job) batchv1.JobConditionType {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -54,7 +54,7 @@ func ending(job *batchv1.Job) batchv1.JobConditionType {
 
 func finished(job *batchv1.Job) bool { return ending(job) != "" }
 
-// refTo returns the entry of a Job in the list of active ones.
+// refTo returns the entry of a Job in the active list.
 func refTo(job *batchv1.Job) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		Kind: "Job", APIVersion: batchv1.SchemeGroupVersion.String(),

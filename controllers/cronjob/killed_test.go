@@ -120,36 +120,36 @@ func TestNoSlotIsRunTwiceThoughItsJobIsDeleted(t *testing.T) {
 	})
 }
 
-func TestDeparturesAreForgotten(t *testing.T) {
+func TestUnrecordedSlotsAreForgotten(t *testing.T) {
 	cj := newCronJob("c", "* * * * *")
 	cj.UID = "one"
 	at := time.Unix(6000, 0)
-	d := newDepartures()
-	d.add(key("c"), departure{"one", at})
-	d.add(key("c"), departure{"one", at.Add(-time.Minute)})
-	if n, ok := d.of(cj); !ok || !n.slot.Equal(at) {
-		t.Errorf("departure %v", n)
+	u := newUnrecordedSlots()
+	u.add(key("c"), unrecordedSlot{"one", at})
+	u.add(key("c"), unrecordedSlot{"one", at.Add(-time.Minute)})
+	if n, ok := u.of(cj); !ok || !n.slot.Equal(at) {
+		t.Errorf("unrecorded slot %v", n)
 	}
-	d.recorded(cj, &metav1.Time{Time: at.Add(-time.Minute)})
-	if _, ok := d.of(cj); !ok {
+	u.recorded(cj, &metav1.Time{Time: at.Add(-time.Minute)})
+	if _, ok := u.of(cj); !ok {
 		t.Error("forgotten before it was recorded")
 	}
-	d.recorded(cj, &metav1.Time{Time: at})
-	if _, ok := d.of(cj); ok || len(d.slots) != 0 {
+	u.recorded(cj, &metav1.Time{Time: at})
+	if _, ok := u.of(cj); ok || len(u.slots) != 0 {
 		t.Error("kept after it was recorded")
 	}
-	d.add(key("c"), departure{"one", at})
+	u.add(key("c"), unrecordedSlot{"one", at})
 	cj.UID = "two"
-	if _, ok := d.of(cj); ok {
-		t.Error("another CronJob of that name has the departure")
+	if _, ok := u.of(cj); ok {
+		t.Error("another CronJob of that name has the slot")
 	}
-	d.add(key("c"), departure{"two", at.Add(-time.Hour)})
-	if _, ok := d.of(cj); !ok {
-		t.Error("the older CronJob's departure is in the way")
+	u.add(key("c"), unrecordedSlot{"two", at.Add(-time.Hour)})
+	if _, ok := u.of(cj); !ok {
+		t.Error("the older CronJob's slot hides the newer one's")
 	}
-	w := &wakeups{departed: d}
+	w := &wakeups{unrecorded: u}
 	w.rescheduled(cj, nil)
-	if len(d.slots) != 0 {
+	if len(u.slots) != 0 {
 		t.Error("kept after the CronJob was deleted")
 	}
 }

@@ -19,29 +19,29 @@ import (
 )
 
 type reconciler struct {
-	api      api
-	recorder record.EventRecorder
-	metrics  metrics
-	departed *departures
+	api        api
+	recorder   record.EventRecorder
+	metrics    metrics
+	unrecorded *unrecordedSlots
 }
 
-// view is a CronJob and its Jobs as they were found, and the status as it is to be.
+// view is a CronJob and its Jobs as they were read, and the status to be written.
 type view struct {
-	cj     *batchv1.CronJob
-	jobs   []*batchv1.Job // by name
-	spent  []*batchv1.Job // those of jobs that the history has no room for
-	status batchv1.CronJobStatus
-	now    time.Time
+	cj       *batchv1.CronJob
+	jobs     []*batchv1.Job // sorted by name
+	prunable []*batchv1.Job // those of jobs that exceed the history limits
+	status   batchv1.CronJobStatus
+	now      time.Time
 }
 
-// Reconcile starts the Job that is due, records what became of earlier ones, and deletes old ones. What a Job told is
-// recorded before the Job goes.
+// Reconcile starts the Job that is due, records the state of earlier ones, and deletes old ones. A Job is deleted only
+// after the status that was derived from it has been stored.
 func (r *reconciler) Reconcile(ctx context.Context, cj *batchv1.CronJob) (kit.Result, error) {
-	v, err := r.look(ctx, cj)
+	v, err := r.observe(ctx, cj)
 	if err != nil || v == nil {
 		return kit.Done, err
 	}
-	r.retire(v)
+	r.choosePrunable(v)
 	r.follow(v)
 	res := kit.Done
 	if err = r.dropMissing(ctx, v); err == nil && v.cj.DeletionTimestamp == nil {
@@ -53,9 +53,9 @@ func (r *reconciler) Reconcile(ctx context.Context, cj *batchv1.CronJob) (kit.Re
 	return kit.Sooner(res, r.prune(ctx, v)), err
 }
 
-// look finds the Jobs of a CronJob. An unfinished one that the status does not name is reason to ask the server, which
-// may know of it: another process may have been at work a moment ago. There is no view of a CronJob that is gone.
-func (r *reconciler) look(ctx context.Context, cj *batchv1.CronJob) (*view, error) {
+// observe finds the Jobs of a CronJob. If one is unfinished and not in the active list, the CronJob is read from the server:
+// another process may have recorded it a moment ago. The view is nil if the CronJob no longer exists.
+func (r *reconciler) observe(ctx context.Context, cj *batchv1.CronJob) (*view, error) {
 	jobs := r.api.jobsOf(cj)
 	if slices.ContainsFunc(jobs, func(j *batchv1.Job) bool { return !finished(j) && !isActive(&cj.Status, j.UID) }) {
 		live, err := r.api.liveCronJob(ctx, kit.KeyOf(cj))
@@ -78,7 +78,7 @@ func (r *reconciler) record(ctx context.Context, v *view) error {
 			return fmt.Errorf("update status: %w", err)
 		}
 	}
-	r.departed.recorded(v.cj, v.status.LastScheduleTime)
+	r.unrecorded.recorded(v.cj, v.status.LastScheduleTime)
 	return nil
 }
 
@@ -95,7 +95,7 @@ func isActive(s *batchv1.CronJobStatus, job types.UID) bool {
 	return slices.ContainsFunc(s.Active, func(ref corev1.ObjectReference) bool { return ref.UID == job })
 }
 
-// removeActive takes a Job off the list of active ones and reports whether it was there.
+// removeActive removes a Job from the active list and reports whether it was there.
 func (v *view) removeActive(job types.UID) bool {
 	n := len(v.status.Active)
 	v.status.Active = slices.DeleteFunc(v.status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == job })

@@ -18,8 +18,8 @@ import (
 	"orrery/kit/client"
 )
 
-// run starts the Job that is due and says when to look again. A CronJob with a schedule or a zone that cannot be used
-// waits for a change.
+// run starts the Job that is due, if any, and requeues the CronJob for the next slot. If the schedule or the time zone is
+// invalid it reports that and waits for a change.
 func (r *reconciler) run(ctx context.Context, v *view) (kit.Result, error) {
 	log := klog.FromContext(ctx)
 	zone, err := zoneOf(v.cj)
@@ -28,7 +28,7 @@ func (r *reconciler) run(ctx context.Context, v *view) (kit.Result, error) {
 		return kit.Done, nil
 	}
 	if v.cj.Spec.Suspend != nil && *v.cj.Spec.Suspend {
-		log.V(4).Info("Starting nothing: the CronJob is suspended")
+		log.V(4).Info("Not starting a job: the CronJob is suspended")
 		return kit.Done, nil
 	}
 	if namesZone(v.cj) {
@@ -45,7 +45,7 @@ func (r *reconciler) run(ctx context.Context, v *view) (kit.Result, error) {
 		return kit.Done, nil
 	}
 	if slots.latest.IsZero() {
-		log.V(4).Info("Starting nothing: no slot is due")
+		log.V(4).Info("Not starting a job: no slot is due")
 		return v.wait(s), nil
 	}
 	if slots.missed > manyMissed {
@@ -54,28 +54,28 @@ func (r *reconciler) run(ctx context.Context, v *view) (kit.Result, error) {
 	return v.wait(s), r.handle(ctx, v, slots.latest, zone)
 }
 
-// wait asks for the next look, when the next slot is over.
+// wait requeues the CronJob for the next slot.
 func (v *view) wait(s cron.Schedule) kit.Result {
 	return kit.After(untilNext(s, begin(v.cj, &v.status), v.now))
 }
 
-// verdict is what becomes of a slot.
+// verdict is the decision about a slot that is due.
 type verdict int
 
 const (
 	start   verdict = iota
 	late            // its deadline has passed
 	handled         // its Job was started before
-	blocked         // another Job runs, and only one may
+	blocked         // another Job is running, and concurrencyPolicy is Forbid
 )
 
-// judge decides about a slot that is due.
+// judge decides whether to start the Job of a slot that is due.
 func (v *view) judge(slot time.Time) verdict {
 	spec := &v.cj.Spec
 	switch {
 	case spec.StartingDeadlineSeconds != nil && slot.Add(seconds(*spec.StartingDeadlineSeconds)).Before(v.now):
 		return late
-	case v.named(slot) || v.status.LastScheduleTime.Equal(&metav1.Time{Time: slot}):
+	case v.isRunning(slot) || v.status.LastScheduleTime.Equal(&metav1.Time{Time: slot}):
 		return handled
 	case spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(v.status.Active) > 0:
 		return blocked
@@ -83,13 +83,13 @@ func (v *view) judge(slot time.Time) verdict {
 	return start
 }
 
-// handle does what the verdict about a slot asks for.
+// handle acts on the verdict about a slot.
 func (r *reconciler) handle(ctx context.Context, v *view, slot time.Time, zone *time.Location) error {
 	switch v.judge(slot) {
 	case late:
 		r.warn(v, "MissSchedule", "Missed scheduled time to start a job: %s", slot.UTC().Format(time.RFC1123Z))
 	case handled:
-		klog.FromContext(ctx).V(4).Info("Starting nothing: the slot was handled before", "slot", slot)
+		klog.FromContext(ctx).V(4).Info("Not starting a job: the slot was handled before", "slot", slot)
 	case blocked:
 		r.normal(v, "JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
 	case start:
@@ -97,7 +97,7 @@ func (r *reconciler) handle(ctx context.Context, v *view, slot time.Time, zone *
 			return client.IgnoreNotFound(err)
 		}
 		if v.cj.Spec.ConcurrencyPolicy == batchv1.ReplaceConcurrent {
-			if err := r.clear(ctx, v); err != nil {
+			if err := r.deleteActive(ctx, v); err != nil {
 				return err
 			}
 		}
@@ -106,8 +106,8 @@ func (r *reconciler) handle(ctx context.Context, v *view, slot time.Time, zone *
 	return nil
 }
 
-// confirm makes sure that the CronJob is as it was decided on. A start cannot be undone, and by a cache that is behind a
-// slot may seem to be due that another process has run, and whose Job is gone.
+// confirm makes sure that the decision was based on the latest version of the CronJob. A start cannot be undone, and to a
+// stale cache a slot may seem due although another process has run it and its Job is already deleted.
 func (r *reconciler) confirm(ctx context.Context, v *view) error {
 	live, err := r.api.liveCronJob(ctx, kit.KeyOf(v.cj))
 	if err != nil {
@@ -119,8 +119,8 @@ func (r *reconciler) confirm(ctx context.Context, v *view) error {
 	return nil
 }
 
-// clear deletes the Jobs that still run, to make room for the next.
-func (r *reconciler) clear(ctx context.Context, v *view) error {
+// deleteActive deletes the Jobs that are still running, so that the next one replaces them.
+func (r *reconciler) deleteActive(ctx context.Context, v *view) error {
 	var errs []error
 	for _, ref := range slices.Clone(v.status.Active) {
 		if err := r.remove(ctx, v, ref); err != nil {
@@ -130,11 +130,11 @@ func (r *reconciler) clear(ctx context.Context, v *view) error {
 	return errors.Join(errs...)
 }
 
-// remove deletes a Job and takes it off the list of active ones.
+// remove deletes a Job and removes it from the active list.
 func (r *reconciler) remove(ctx context.Context, v *view, ref corev1.ObjectReference) error {
 	err := r.api.deleteJob(ctx, kit.Key{Namespace: ref.Namespace, Name: ref.Name}, ref.UID)
 	switch {
-	case err != nil && !gone(err):
+	case err != nil && !isGone(err):
 		r.warn(v, "FailedDelete", "Deleted job: %v", err)
 		return err
 	case err == nil:
@@ -144,7 +144,7 @@ func (r *reconciler) remove(ctx context.Context, v *view, ref corev1.ObjectRefer
 	return nil
 }
 
-// start creates the Job of a slot, and records it.
+// start creates the Job of a slot, and adds it to the status.
 func (r *reconciler) start(ctx context.Context, v *view, slot time.Time, zone *time.Location) error {
 	wanted := newJob(v.cj, slot, zone)
 	j, err := r.api.createJob(ctx, wanted)
@@ -165,14 +165,15 @@ func (r *reconciler) start(ctx context.Context, v *view, slot time.Time, zone *t
 	return nil
 }
 
-// adopt records the Job of a slot that was there already. It is ours if this controller made it and did not get to
-// record it, or if the slots are less than a minute apart and share a name. A Job that is not ours has the slot.
+// adopt adds the Job of a slot to the status if it exists already: this controller may have created it without recording
+// it, or two slots are less than a minute apart and share a name. If a Job of that name is not controlled by the CronJob,
+// the slot cannot be run.
 func (r *reconciler) adopt(ctx context.Context, v *view, key kit.Key, slot time.Time) error {
 	j, err := r.api.liveJob(ctx, key)
 	if err != nil {
-		return fmt.Errorf("read job %s, which exists: %w", key.Name, err)
+		return fmt.Errorf("read existing job %s: %w", key.Name, err)
 	}
-	klog.FromContext(ctx).Info("The job exists already", "job", klog.KObj(j), "slot", slot)
+	klog.FromContext(ctx).Info("The job already exists", "job", klog.KObj(j), "slot", slot)
 	if !metav1.IsControlledBy(j, v.cj) || isActive(&v.status, j.UID) {
 		return nil
 	}

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// wakeDelay is added to each wake-up, for clocks that are being adjusted: a slot must be over when it is looked for.
+	// wakeDelay is added to each requeue, in case the clock is being adjusted: the slot must have passed by then.
 	wakeDelay = 100 * time.Millisecond
-	// lookAgain is the wake-up where the schedule itself gives none.
-	lookAgain = time.Hour
-	// ages is how far back slots are looked for. A CronJob can say that it last ran in the year 1, which is further back
-	// than a Duration reaches.
-	ages = 200 * 365 * 24 * time.Hour
-	// manyMissed is the number of missed slots above which a clock or a schedule is likely to be wrong.
+	// fallbackDelay is the requeue delay if the schedule has no next slot.
+	fallbackDelay = time.Hour
+	// maxLookback is how far back slots are searched. The status of a CronJob can say that it last ran in the year 1, which
+	// is further back than a Duration reaches.
+	maxLookback = 200 * 365 * 24 * time.Hour
+	// manyMissed is the number of missed slots above which the clock or the schedule is likely to be wrong.
 	manyMissed = 100
 )
 
-// errNeverFires is the verdict on schedules such as the 31st of February.
+// errNeverFires is returned for schedules such as the 31st of February.
 var errNeverFires = errors.New("time difference between two schedules is less than 1 second")
 
-// namesZone reports whether the schedule itself names a time zone, which was never supported and still works.
+// namesZone reports whether the schedule itself names a time zone, which is not officially supported but works.
 func namesZone(cj *batchv1.CronJob) bool { return strings.Contains(cj.Spec.Schedule, "TZ") }
 
-// zoneOf returns the time zone that the CronJob gives, and UTC if it gives none.
+// zoneOf returns the time zone in the spec of the CronJob, or UTC if there is none.
 func zoneOf(cj *batchv1.CronJob) (*time.Location, error) {
 	if cj.Spec.TimeZone == nil {
 		return time.UTC, nil
@@ -38,7 +38,7 @@ func zoneOf(cj *batchv1.CronJob) (*time.Location, error) {
 	return time.LoadLocation(*cj.Spec.TimeZone)
 }
 
-// parse reads the schedule of a CronJob in its time zone. Without one it is in that of the process.
+// parse parses the schedule of a CronJob in its time zone, or in that of the process if it has none.
 func parse(cj *batchv1.CronJob) (schedule cron.Schedule, err error) {
 	text := cj.Spec.Schedule
 	if tz := cj.Spec.TimeZone; tz != nil && !namesZone(cj) {
@@ -46,7 +46,7 @@ func parse(cj *batchv1.CronJob) (schedule cron.Schedule, err error) {
 			text = "TZ=" + *tz + " " + text
 		}
 	}
-	// The parser panics at text that ends with its time zone.
+	// The parser panics if the text consists of nothing but the time zone.
 	err = kit.Guard(func() error {
 		var err error
 		schedule, err = cron.ParseStandard(text)
@@ -58,8 +58,8 @@ func parse(cj *batchv1.CronJob) (schedule cron.Schedule, err error) {
 	return schedule, err
 }
 
-// begin returns the moment after which slots count: the last one that was started, or the birth of the CronJob. It is
-// in the zone of the process, which is that of a schedule without one.
+// begin returns the time after which slots count: the last one that was started, or the creation of the CronJob. It is in
+// the time zone of the process, which applies to schedules without one.
 func begin(cj *batchv1.CronJob, status *batchv1.CronJobStatus) time.Time {
 	if last := status.LastScheduleTime; last != nil {
 		return last.Local()
@@ -67,7 +67,7 @@ func begin(cj *batchv1.CronJob, status *batchv1.CronJobStatus) time.Time {
 	return cj.CreationTimestamp.Local()
 }
 
-// deadline moves the beginning to the earliest moment at which a slot may have been, so as to be started now.
+// deadline moves begin forward so that slots which are past their starting deadline are left out.
 func deadline(cj *batchv1.CronJob, begin, now time.Time) time.Time {
 	if limit := cj.Spec.StartingDeadlineSeconds; limit != nil {
 		if d := now.Add(-seconds(*limit)); d.After(begin) {
@@ -77,23 +77,23 @@ func deadline(cj *batchv1.CronJob, begin, now time.Time) time.Time {
 	return begin
 }
 
-// seconds returns a number of seconds as a Duration, or the longest there is.
+// seconds returns n seconds as a Duration, capped at the longest one.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(n, kit.MostSeconds)) * time.Second
 }
 
-// dueSlots are the slots from some moment until now.
+// dueSlots are the slots from some time until now.
 type dueSlots struct {
 	latest time.Time // zero if there is none
-	missed int64     // an estimate; 0 where one slot at most is due
+	missed int64     // an estimate; 0 if at most one slot is due
 }
 
-// due finds the slots after a moment, now included. The slot that is picked and the estimate agree with
-// kube-controller-manager's, so that both start the same Job: the first two slots give a period, by which the time
-// since is divided, and the latest slot is looked for from two periods ago. Where the periods of a schedule differ, the
-// look may begin in a longer pause, and then finds no slot to make up for.
+// due finds the slots after a time, up to and including now. The latest slot and the estimate must be the same as
+// kube-controller-manager's, so that both start the same Job. The distance of the first two slots is taken for the period
+// of the schedule. It gives the number of missed slots, and the latest one is searched from two periods before now. If the
+// slots are unevenly spaced, the search may begin after the latest one, and then finds none.
 func due(s cron.Schedule, after, now time.Time) (dueSlots, error) {
-	if earliest := now.Add(-ages); after.Before(earliest) {
+	if earliest := now.Add(-maxLookback); after.Before(earliest) {
 		after = earliest
 	}
 	first := s.Next(after)
@@ -115,10 +115,10 @@ func due(s cron.Schedule, after, now time.Time) (dueSlots, error) {
 	return dueSlots{missed: missed, latest: latest(s, first.Add(time.Duration(missed-2)*period), now)}, nil
 }
 
-// latest returns the last slot after from, now included, or the zero time.
+// latest returns the last slot after from, up to and including now, or the zero time.
 func latest(s cron.Schedule, from, now time.Time) (last time.Time) {
 	if _, calendar := s.(*cron.SpecSchedule); calendar {
-		from = near(s, from, now)
+		from = skipAhead(s, from, now)
 	}
 	for t := s.Next(from); t.After(from) && !t.After(now); t = s.Next(from) {
 		last, from = t, t
@@ -126,9 +126,10 @@ func latest(s cron.Schedule, from, now time.Time) (last time.Time) {
 	return last
 }
 
-// near moves from so close to the last slot that few slots lie between. It asks a few dozen times however many there
-// are: every minute of one month, looked at eleven months later, is as quick as every day.
-func near(s cron.Schedule, from, now time.Time) time.Time {
+// skipAhead moves from so close to the last slot that few slots lie between. It evaluates the schedule a few dozen times,
+// however many slots there are: a schedule that fires every minute of one month costs no more, eleven months later, than
+// one that fires daily.
+func skipAhead(s cron.Schedule, from, now time.Time) time.Time {
 	fires := func(after time.Time) bool {
 		t := s.Next(after)
 		return !t.IsZero() && !t.After(now)
@@ -153,8 +154,8 @@ func near(s cron.Schedule, from, now time.Time) time.Time {
 	return begin
 }
 
-// untilNext returns how long it is to the next slot, counted from the slots after begin. It is always positive, whatever
-// the schedule, the zone and the clock.
+// untilNext returns the time until the next slot, given that slots count from begin. It is always positive, whatever the
+// schedule, the time zone and the clock.
 func untilNext(s cron.Schedule, begin, now time.Time) time.Duration {
 	from := now
 	switch slots, err := due(s, begin, now); {
@@ -169,7 +170,7 @@ func untilNext(s cron.Schedule, begin, now time.Time) time.Duration {
 		next = s.Next(now)
 	}
 	if !next.After(now) {
-		return lookAgain
+		return fallbackDelay
 	}
 	return next.Add(wakeDelay).Sub(now)
 }

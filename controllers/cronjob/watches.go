@@ -14,15 +14,15 @@ import (
 	"orrery/kit/cache"
 )
 
-// wakeups decides when a change is looked at.
+// wakeups maps changes to the CronJobs to reconcile, and says when.
 type wakeups struct {
-	cronJobs cache.Store[*batchv1.CronJob]
-	departed *departures
-	recorder record.EventRecorder
-	later    func(kit.Key, time.Duration)
+	cronJobs   cache.Store[*batchv1.CronJob]
+	unrecorded *unrecordedSlots
+	recorder   record.EventRecorder
+	later      func(kit.Key, time.Duration)
 }
 
-// atOnce lets all changes of a CronJob through but a new schedule.
+// atOnce accepts all changes of a CronJob except a new schedule; see rescheduled.
 func (w *wakeups) atOnce(old, new *batchv1.CronJob) bool { return !hasNewSchedule(old, new) }
 
 func hasNewSchedule(old, new *batchv1.CronJob) bool {
@@ -34,11 +34,11 @@ func hasNewSchedule(old, new *batchv1.CronJob) bool {
 
 func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// rescheduled puts a CronJob with a new schedule off until that first fires: who moves a daily run from 2 to 9 o'clock
-// does not ask for a run at the time of the change, though a slot at 9 has gone by since the last one.
+// rescheduled delays a CronJob with a new schedule until that schedule first fires. Moving a daily run from 2:00 to 9:00
+// must not start a run at the time of the change, even though, by the new schedule, a slot has passed since the last run.
 func (w *wakeups) rescheduled(old, new *batchv1.CronJob) []kit.Key {
 	if new == nil {
-		w.departed.forget(kit.KeyOf(old))
+		w.unrecorded.forget(kit.KeyOf(old))
 		return nil
 	}
 	if !hasNewSchedule(old, new) {
@@ -53,8 +53,8 @@ func (w *wakeups) rescheduled(old, new *batchv1.CronJob) []kit.Key {
 	return nil
 }
 
-// deleted remembers the slot of a Job that is gone before its CronJob tells that it was run. The change itself reaches
-// the CronJob as that of any of its Jobs.
+// deleted remembers the slot of a Job that is deleted before the status of its CronJob records it. It requeues nothing: the
+// deletion itself requeues the CronJob as the owner.
 func (w *wakeups) deleted(old, new *batchv1.Job) []kit.Key {
 	if new != nil {
 		return nil
@@ -69,53 +69,56 @@ func (w *wakeups) deleted(old, new *batchv1.Job) []kit.Key {
 		return nil
 	}
 	if slot, ok := slotOf(cj.Name, old); ok && isLater(slot, cj.Status.LastScheduleTime) {
-		w.departed.add(key, departure{cj.UID, slot})
+		w.unrecorded.add(key, unrecordedSlot{cj.UID, slot})
 	}
 	return nil
 }
 
 func isLater(slot time.Time, last *metav1.Time) bool { return last == nil || slot.After(last.Time) }
 
-// departures are the slots of Jobs that were deleted before they were recorded, as may happen to a Job that was started
-// by a process which was then killed, if the Job's time to live is short.
-type departures struct {
+// unrecordedSlots remembers slots that were run but are not in the stored status yet, so that they are not run again if
+// their Jobs disappear first. That happens if the process that started a Job was killed before it recorded the slot, and
+// the Job has a short time to live.
+type unrecordedSlots struct {
 	mu    sync.Mutex // guards slots
-	slots map[kit.Key]departure
+	slots map[kit.Key]unrecordedSlot
 }
 
-// departure is the latest such slot of one CronJob.
-type departure struct {
+// unrecordedSlot is the latest such slot of one CronJob.
+type unrecordedSlot struct {
 	cronJob types.UID
 	slot    time.Time
 }
 
-func newDepartures() *departures { return &departures{slots: map[kit.Key]departure{}} }
+func newUnrecordedSlots() *unrecordedSlots {
+	return &unrecordedSlots{slots: map[kit.Key]unrecordedSlot{}}
+}
 
-func (d *departures) add(key kit.Key, n departure) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if was, ok := d.slots[key]; !ok || was.cronJob != n.cronJob || was.slot.Before(n.slot) {
-		d.slots[key] = n
+func (u *unrecordedSlots) add(key kit.Key, n unrecordedSlot) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if was, ok := u.slots[key]; !ok || was.cronJob != n.cronJob || was.slot.Before(n.slot) {
+		u.slots[key] = n
 	}
 }
 
-func (d *departures) forget(key kit.Key) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.slots, key)
+func (u *unrecordedSlots) forget(key kit.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.slots, key)
 }
 
-// of returns the departure of a CronJob, if there is one.
-func (d *departures) of(cj *batchv1.CronJob) (departure, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n, ok := d.slots[kit.KeyOf(cj)]
+// of returns the unrecorded slot of a CronJob, if there is one.
+func (u *unrecordedSlots) of(cj *batchv1.CronJob) (unrecordedSlot, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n, ok := u.slots[kit.KeyOf(cj)]
 	return n, ok && n.cronJob == cj.UID
 }
 
-// recorded forgets the departure of a CronJob unless a later slot was added since.
-func (d *departures) recorded(cj *batchv1.CronJob, upTo *metav1.Time) {
-	if n, ok := d.of(cj); ok && !isLater(n.slot, upTo) {
-		d.forget(kit.KeyOf(cj))
+// recorded forgets the slot of a CronJob if the status records slots up to that one.
+func (u *unrecordedSlots) recorded(cj *batchv1.CronJob, upTo *metav1.Time) {
+	if n, ok := u.of(cj); ok && !isLater(n.slot, upTo) {
+		u.forget(kit.KeyOf(cj))
 	}
 }

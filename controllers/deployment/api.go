@@ -15,13 +15,13 @@ import (
 	"orrery/kit/client"
 )
 
-// ownerKind is what owner references call a Deployment.
+// ownerKind is the kind of a Deployment in owner references.
 var ownerKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// api is all that the reconciler asks of the cluster. Writes return the object as stored.
+// api is everything that the reconciler needs from the cluster. Writes return the object as stored.
 type api struct {
-	// claimed returns the ReplicaSets of a Deployment, after the adoptions and releases that are due. Those that were
-	// adopted are as the server stored them, for the cache does not show them so yet.
+	// claimed adopts and releases ReplicaSets as needed, and returns those that the Deployment controls afterwards. Newly
+	// adopted ones are returned as the server stored them, since the cache does not show the adoption yet.
 	claimed func(context.Context, *appsv1.Deployment) ([]*appsv1.ReplicaSet, error)
 	// podsOf returns the pods that a ReplicaSet controls.
 	podsOf func(*appsv1.ReplicaSet) []*corev1.Pod

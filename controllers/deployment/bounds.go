@@ -9,22 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// bounds are the numbers of pods that a rollout keeps to.
+// bounds limit the number of pods during a rollout.
 type bounds struct {
 	desired     int32 // spec.replicas
-	surge       int32 // pods that may be asked for beyond desired
-	unavailable int32 // pods of desired that may be unavailable
+	surge       int32 // how far the sizes of all ReplicaSets together may exceed desired
+	unavailable int32 // how many of the desired pods may be unavailable
 }
 
-// floor is the number of available pods that a rollout does not go below by itself.
+// floor is the number of available pods below which a rollout does not go of its own accord.
 func (b bounds) floor() int32 { return b.desired - b.unavailable }
 
-// ceiling is the number of pods that may be asked for at once.
+// ceiling is the largest total size that all ReplicaSets may have together.
 func (b bounds) ceiling() int32 { return b.desired + b.surge }
 
-// boundsOf resolves the strategy of a Deployment. Percentages of surge round up and those of unavailability down, and
-// where both come to nothing one pod may be unavailable: a rollout that may do neither would never begin. Strategies
-// other than RollingUpdate have no slack.
+// boundsOf resolves the strategy of a Deployment. A percentage for maxSurge rounds up, one for maxUnavailable rounds down.
+// If both come to 0, one pod may be unavailable: otherwise the rollout could never begin. For strategies other than
+// RollingUpdate both are 0.
 func boundsOf(spec *appsv1.DeploymentSpec) (bounds, error) {
 	b := bounds{desired: count(spec.Replicas)}
 	if spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
@@ -52,8 +52,8 @@ func rolling(spec *appsv1.DeploymentSpec) appsv1.RollingUpdateDeployment {
 	return appsv1.RollingUpdateDeployment{}
 }
 
-// share resolves a number or a percentage of total; absent is 0. The API lets percentages be as large as one likes: what
-// an int32 does not hold is as much as there can be.
+// share resolves a number or a percentage of total; nil is 0. The API does not bound percentages: a result that overflows
+// an int32 is capped.
 func share(field string, v *intstr.IntOrString, total int32, up bool) (int32, error) {
 	if v == nil {
 		return 0, nil
@@ -68,7 +68,7 @@ func share(field string, v *intstr.IntOrString, total int32, up bool) (int32, er
 	return int32(n), nil
 }
 
-// count reads a replica count, which the server sets to 1 where it is absent.
+// count reads a replica count; nil is 1, which is the server's default.
 func count(n *int32) int32 {
 	if n == nil {
 		return 1

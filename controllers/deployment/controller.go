@@ -16,7 +16,7 @@ import (
 // Name of the controller.
 const Name = "deployment-controller"
 
-// terminatingReplicas is the gate of status.terminatingReplicas.
+// terminatingReplicas is the feature gate of status.terminatingReplicas.
 const terminatingReplicas featuregate.Feature = "DeploymentReplicaSetTerminatingReplicas"
 
 // Descriptor describes the controller to the daemon.

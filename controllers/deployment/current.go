@@ -17,7 +17,7 @@ import (
 	"orrery/kit/client"
 )
 
-// refresh brings what a Deployment passes on to its current ReplicaSet, if there is one, up to date.
+// refresh brings the fields that the current ReplicaSet takes from its Deployment up to date, if there is a current one.
 func (r *reconciler) refresh(ctx context.Context, ro *rollout) error {
 	if ro.current == nil {
 		return nil
@@ -33,15 +33,15 @@ func (r *reconciler) refresh(ctx context.Context, ro *rollout) error {
 		ro.replace(stored)
 	}
 	ro.revision = ro.current.Annotations[revisionAnnotation]
-	// Whoever sets a deadline for a Deployment that had none starts it now.
+	// Without the condition, a progress deadline that was added later would never start to run.
 	if findCondition(ro.status.Conditions, appsv1.DeploymentProgressing) == nil {
 		ro.progressing(corev1.ConditionTrue, reasonFound, fmt.Sprintf("Found new replica set %q", ro.current.Name))
 	}
 	return nil
 }
 
-// ensure makes the ReplicaSet of the template if there is none. It leaves ro.current empty, without an error, if the
-// name was taken by another and the next try will use a different one.
+// ensure creates the current ReplicaSet if there is none. If its name is taken by another one it leaves ro.current nil,
+// without an error: the next reconcile tries a different name.
 func (r *reconciler) ensure(ctx context.Context, ro *rollout) error {
 	if ro.current != nil {
 		return nil
@@ -66,14 +66,14 @@ func (r *reconciler) ensure(ctx context.Context, ro *rollout) error {
 	ro.progressing(corev1.ConditionTrue, reasonCreated, fmt.Sprintf("Created new replica set %q", created.Name))
 	klog.FromContext(ctx).V(2).Info("Created a ReplicaSet", "deployment", klog.KObj(ro.d), "replicaSet", created.Name, "revision", ro.revision)
 	if n := size(created); n > 0 {
-		r.tellScaled(ctx, ro, created.Name, 0, n)
+		r.reportScaled(ctx, ro, created.Name, 0, n)
 	}
 	return nil
 }
 
-// collide handles a ReplicaSet that has the name of the one to be made. It may be that very one, which the cache does
-// not show yet. If not, the collision is counted, which changes the next name; the change of status brings the
-// Deployment back.
+// collide handles the case that a ReplicaSet with the wanted name exists. It may be the wanted one itself, which the cache
+// does not show yet. If it is not, the collision is counted, which changes the name; the change of status requeues the
+// Deployment.
 func (r *reconciler) collide(ctx context.Context, ro *rollout, wanted *appsv1.ReplicaSet, taken error) error {
 	rs, err := r.api.liveSet(ctx, kit.KeyOf(wanted))
 	if err != nil {
@@ -87,9 +87,9 @@ func (r *reconciler) collide(ctx context.Context, ro *rollout, wanted *appsv1.Re
 	if n := ro.status.CollisionCount; n != nil {
 		collisions = *n
 	}
-	if wait := pause(collisions) - ro.now.Sub(rs.CreationTimestamp.Time); wait > 0 && metav1.IsControlledBy(rs, ro.d) {
-		klog.FromContext(ctx).Info("ReplicaSets come out with another template than they were made with: making fewer",
-			"deployment", klog.KObj(ro.d), "replicaSet", rs.Name, "collisions", collisions, "next", wait)
+	if wait := collisionBackoff(collisions) - ro.now.Sub(rs.CreationTimestamp.Time); wait > 0 && metav1.IsControlledBy(rs, ro.d) {
+		klog.FromContext(ctx).Info("The template of each new ReplicaSet is changed on creation; backing off",
+			"deployment", klog.KObj(ro.d), "replicaSet", rs.Name, "collisions", collisions, "retryAfter", wait)
 		r.assess(ro)
 		ro.check = wait
 		return nil
@@ -101,9 +101,10 @@ func (r *reconciler) collide(ctx context.Context, ro *rollout, wanted *appsv1.Re
 	return nil
 }
 
-// pause is the time to leave between the making of two ReplicaSets of one template that both come out with another one,
-// as where a webhook changes them. Each would be followed by one more, under one more name, without an end.
-func pause(collisions int32) time.Duration {
+// collisionBackoff is the time to leave between the creation of two ReplicaSets whose template is changed on creation, by
+// a webhook for example. As such a ReplicaSet never matches the Deployment, another one, under another name, would be
+// created at every reconcile.
+func collisionBackoff(collisions int32) time.Duration {
 	const free, most = 3, time.Minute
 	if collisions < free {
 		return 0
@@ -111,7 +112,7 @@ func pause(collisions int32) time.Duration {
 	return min(time.Second<<min(collisions-free, 10), most)
 }
 
-// newSet returns the ReplicaSet that a Deployment's template asks for, as large as there is room for.
+// newSet returns a ReplicaSet for the Deployment's template, as large as the bounds allow beside the old ones.
 func newSet(ro *rollout) *appsv1.ReplicaSet {
 	d := ro.d
 	hash := podctl.TemplateHash(&d.Spec.Template, ro.status.CollisionCount)
@@ -139,13 +140,13 @@ func newSet(ro *rollout) *appsv1.ReplicaSet {
 	}
 }
 
-// nextRevision is the one after that of every old ReplicaSet.
+// nextRevision is one more than the highest revision of the old ReplicaSets.
 func (ro *rollout) nextRevision() int64 {
 	last, _ := topRevisions(ro.old)
 	return last + 1
 }
 
-// progressing sets the Progressing condition, if anybody wants to know of progress.
+// progressing sets the Progressing condition, if the Deployment has a progress deadline.
 func (ro *rollout) progressing(status corev1.ConditionStatus, reason, message string) {
 	if _, ok := deadline(ro.d); ok {
 		ro.status.Conditions = withCondition(ro.status.Conditions, condition(appsv1.DeploymentProgressing, status, reason, message, ro.now))

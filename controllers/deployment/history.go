@@ -13,7 +13,7 @@ import (
 	"orrery/kit/client"
 )
 
-// trim deletes the old ReplicaSets that the history limit leaves no room for.
+// trim deletes the old ReplicaSets beyond the history limit.
 func (r *reconciler) trim(ctx context.Context, ro *rollout) error {
 	for _, rs := range planTrim(ro.d.Spec.RevisionHistoryLimit, ro.old) {
 		if err := r.api.deleteSet(ctx, rs); client.IgnoreNotFound(err) != nil {
@@ -25,8 +25,8 @@ func (r *reconciler) trim(ctx context.Context, ro *rollout) error {
 }
 
 // planTrim returns the ReplicaSets to delete: those beyond the limit, lowest revisions first, but only if they are
-// empty and their controller has seen that they are meant to be. One that is not is counted all the same: its turn
-// comes when it is empty, and no younger one goes in its place.
+// empty and their controller has observed that size. One that is not yet empty still counts as excess, so that no newer
+// one is deleted in its place; it is deleted later.
 func planTrim(limit *int32, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	if limit == nil || *limit == math.MaxInt32 {
 		return nil

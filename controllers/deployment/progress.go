@@ -22,7 +22,7 @@ const (
 	reasonResumed     = "DeploymentResumed"
 )
 
-// deadline returns how long a rollout may go without progress; ok is false where nobody wants to know.
+// deadline returns how long a rollout may go without progress; ok is false if there is no limit.
 func deadline(d *appsv1.Deployment) (limit time.Duration, ok bool) {
 	if s := d.Spec.ProgressDeadlineSeconds; s != nil && *s != math.MaxInt32 {
 		return time.Duration(*s) * time.Second, true
@@ -30,8 +30,8 @@ func deadline(d *appsv1.Deployment) (limit time.Duration, ok bool) {
 	return 0, false
 }
 
-// paused returns the conditions with a pause, or its end, noted in them. The end of a pause starts the deadline anew. A
-// deadline that was missed before stays on record.
+// paused returns the conditions with the start or end of a pause recorded. The end of a pause restarts the deadline. A
+// deadline that was exceeded before the pause stays recorded.
 func paused(d *appsv1.Deployment, list []appsv1.DeploymentCondition, now time.Time) []appsv1.DeploymentCondition {
 	if _, ok := deadline(d); !ok {
 		return list
@@ -50,8 +50,8 @@ func paused(d *appsv1.Deployment, list []appsv1.DeploymentCondition, now time.Ti
 	return list
 }
 
-// progressed returns the conditions of a freshly counted status with what can be said of the rollout's progress since
-// the status on record, and, while it is under way, the time after which to look again for a missed deadline.
+// progressed returns the conditions of the new status s, with the Progressing condition brought up to date from the
+// difference to the stored status, and, while the rollout is under way, the time after which to check the deadline.
 func progressed(d *appsv1.Deployment, s appsv1.DeploymentStatus, desired int32, current *appsv1.ReplicaSet, now time.Time) ([]appsv1.DeploymentCondition, time.Duration) {
 	limit, ok := deadline(d)
 	if !ok {
@@ -82,12 +82,12 @@ func progressed(d *appsv1.Deployment, s appsv1.DeploymentStatus, desired int32, 
 	return list, untilDeadline(findCondition(list, appsv1.DeploymentProgressing), limit, now)
 }
 
-// succeeded is what the Progressing condition says of the ReplicaSet of a rollout that has ended well.
+// succeeded ends the message of the Progressing condition once a rollout is complete; it follows the ReplicaSet's name.
 const succeeded = " has successfully progressed."
 
-// ofAnother reports whether a condition tells of the end of a rollout to another ReplicaSet than the current one. The
-// beginning of the next rollout is not on record where the process ended before its status was written, or where there is
-// no beginning to be seen, as on the way back to a ReplicaSet that exists: it is not to count as ended.
+// ofAnother reports whether a condition records the completion of a rollout to a ReplicaSet other than the current one.
+// The current rollout must then not be taken for complete. Its beginning goes unrecorded if the process stopped before it
+// wrote the status, or if nothing marks it, as in a rollback to a ReplicaSet that still exists.
 func ofAnother(c *appsv1.DeploymentCondition, current *appsv1.ReplicaSet) bool {
 	if c == nil || current == nil || c.Reason != reasonAvailable {
 		return false
@@ -96,8 +96,8 @@ func ofAnother(c *appsv1.DeploymentCondition, current *appsv1.ReplicaSet) bool {
 	return ok && strings.HasPrefix(name, `ReplicaSet "`) && name != fmt.Sprintf("ReplicaSet %q", current.Name)
 }
 
-// isProgress reports whether the rollout has moved between two statuses: pods of the current template were made, old
-// ones went, or more are ready or available.
+// isProgress reports whether the rollout has progressed between two statuses: there are more pods of the current template,
+// fewer old ones, or more that are ready or available.
 func isProgress(was, is appsv1.DeploymentStatus) bool {
 	return is.UpdatedReplicas > was.UpdatedReplicas ||
 		is.Replicas-is.UpdatedReplicas < was.Replicas-was.UpdatedReplicas ||
@@ -105,8 +105,8 @@ func isProgress(was, is appsv1.DeploymentStatus) bool {
 		is.AvailableReplicas > was.AvailableReplicas
 }
 
-// isTimedOut reports whether the deadline has passed since the Progressing condition last told of progress. A condition
-// left by an earlier rollout, which ended well, says nothing about this one.
+// isTimedOut reports whether the deadline has passed since the Progressing condition last recorded progress. A condition
+// left by an earlier rollout that completed says nothing about this one.
 func isTimedOut(c *appsv1.DeploymentCondition, limit time.Duration, now time.Time) bool {
 	switch {
 	case c == nil || c.Reason == reasonAvailable:
@@ -117,8 +117,8 @@ func isTimedOut(c *appsv1.DeploymentCondition, limit time.Duration, now time.Tim
 	return c.LastUpdateTime.Add(limit).Before(now)
 }
 
-// untilDeadline returns the time after which isTimedOut may be true, 0 for never. Conditions are stored in whole
-// seconds: one second more makes sure.
+// untilDeadline returns the time after which isTimedOut may be true, 0 for never. It adds a second because the times of
+// conditions are stored in whole seconds.
 func untilDeadline(c *appsv1.DeploymentCondition, limit time.Duration, now time.Time) time.Duration {
 	if c == nil || c.Reason == reasonAvailable || c.Reason == reasonTimedOut {
 		return 0
@@ -126,8 +126,8 @@ func untilDeadline(c *appsv1.DeploymentCondition, limit time.Duration, now time.
 	return max(0, c.LastUpdateTime.Add(limit).Sub(now)) + time.Second
 }
 
-// withFailure returns the conditions with a failure to make pods that a ReplicaSet tells of, the current one's before
-// those of others, or with none.
+// withFailure returns the conditions with ReplicaFailure copied from a ReplicaSet that reports it, preferably the current
+// one, and without it if none does.
 func withFailure(list []appsv1.DeploymentCondition, current *appsv1.ReplicaSet, all []*appsv1.ReplicaSet) []appsv1.DeploymentCondition {
 	var found *appsv1.ReplicaSetCondition
 	for _, rs := range all {

@@ -14,15 +14,15 @@ func isScaled(b bounds, sets []*appsv1.ReplicaSet) bool {
 	return slices.ContainsFunc(sets, func(rs *appsv1.ReplicaSet) bool { return isStale(b, rs) })
 }
 
-// isStale reports whether an active ReplicaSet notes another number of desired pods than the Deployment has now.
+// isStale reports whether an active ReplicaSet was sized for a different number of replicas than the Deployment has now.
 func isStale(b bounds, rs *appsv1.ReplicaSet) bool {
 	sizedFor, ok := noted(rs, desiredAnnotation)
 	return size(rs) > 0 && ok && sizedFor != b.desired
 }
 
-// planScale decides the sizes after a change of spec.replicas in the middle of a rollout or of a pause. A ReplicaSet
-// that stays as it is but is stale stands in the plan too, to have its notes renewed: otherwise the next look would
-// find the change again, and the rollout would wait for ever. recorded is the size in the Deployment's status.
+// planScale decides the sizes after a change of spec.replicas during a rollout or a pause. The plan includes a stale
+// ReplicaSet even if its size does not change, so that its annotations are updated: otherwise the next reconcile would
+// see the same change again, and the rollout would never continue. recorded is status.replicas of the Deployment.
 func planScale(b bounds, isRolling bool, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet, recorded int32) []resize {
 	all := old
 	if current != nil {
@@ -44,7 +44,7 @@ func planScale(b bounds, isRolling bool, current *appsv1.ReplicaSet, old []*apps
 	case isRolling:
 		return proportions(b, running, recorded)
 	}
-	var plan []resize // a Recreate that took over from a rolling update: its next step empties the old ones
+	var plan []resize // the strategy was changed to Recreate during a rolling update: its next step empties the old ones
 	for _, rs := range running {
 		if isStale(b, rs) {
 			plan = append(plan, resize{rs, size(rs)})
@@ -53,7 +53,7 @@ func planScale(b bounds, isRolling bool, current *appsv1.ReplicaSet, old []*apps
 	return plan
 }
 
-// whole gives all desired pods to one ReplicaSet.
+// whole gives one ReplicaSet all desired replicas.
 func whole(b bounds, rs *appsv1.ReplicaSet) []resize {
 	if size(rs) == b.desired && !isStale(b, rs) {
 		return nil
@@ -70,15 +70,15 @@ func planRecreate(old []*appsv1.ReplicaSet) []resize {
 	return plan
 }
 
-// isSaturated reports whether the current ReplicaSet alone does the Deployment's work.
+// isSaturated reports whether the current ReplicaSet has all desired replicas, and all of them are available.
 func isSaturated(b bounds, rs *appsv1.ReplicaSet) bool {
 	sizedFor, ok := noted(rs, desiredAnnotation)
 	return ok && sizedFor == b.desired && size(rs) == b.desired && rs.Status.AvailableReplicas == b.desired
 }
 
-// proportions spreads what there is to add or remove over ReplicaSets in proportion to their sizes, so that a rollout
-// that may be a bad one gains no share. The largest take part first and the very first gets the remainder; of equals
-// the newer one is preferred.
+// proportions spreads the replicas to add or remove over the ReplicaSets in proportion to their sizes, so that scaling does
+// not advance a rollout whose new version may be broken. The largest come first, and the very first takes the remainder.
+// Of ReplicaSets of equal size the newest comes first when growing, the oldest when shrinking.
 func proportions(b bounds, sets []*appsv1.ReplicaSet, recorded int32) []resize {
 	var limit int32
 	if b.desired > 0 {
@@ -111,8 +111,8 @@ func proportions(b bounds, sets []*appsv1.ReplicaSet, recorded int32) []resize {
 	return plan
 }
 
-// fraction is the change that keeps a ReplicaSet's share of the ceiling what it was at the last sizing. The size then
-// is in an annotation; where somebody removed it, the size recorded in status has to do.
+// fraction is the change of size that keeps a ReplicaSet's share of the ceiling as it was when it was last sized. The
+// ceiling of that time is in an annotation; if somebody removed it, status.replicas of the Deployment is used instead.
 func fraction(b bounds, rs *appsv1.ReplicaSet, recorded int32) int32 {
 	if b.desired == 0 {
 		return -size(rs)
@@ -128,7 +128,7 @@ func fraction(b bounds, rs *appsv1.ReplicaSet, recorded int32) int32 {
 	return int32(min(math.Floor(share+0.5), math.MaxInt32)) - size(rs)
 }
 
-// noted reads a number of pods that was noted on a ReplicaSet; ok is false where there is none that makes sense.
+// noted reads a number of pods from an annotation of a ReplicaSet; ok is false if it is missing or invalid.
 func noted(rs *appsv1.ReplicaSet, annotation string) (n int32, ok bool) {
 	if rs == nil {
 		return 0, false

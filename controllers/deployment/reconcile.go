@@ -25,21 +25,21 @@ type reconciler struct {
 	withTerminating bool // report status.terminatingReplicas
 }
 
-// rollout is one Deployment as a reconcile sees it, and what the reconcile has made of it so far.
+// rollout is the state of one reconcile: what was read, and what is to be written.
 type rollout struct {
 	bounds
 	d       *appsv1.Deployment // from the cache: read-only
 	now     time.Time
-	current *appsv1.ReplicaSet   // runs the template; nil if there is none yet
+	current *appsv1.ReplicaSet   // has the Deployment's template; nil if there is none yet
 	old     []*appsv1.ReplicaSet // the others, oldest first
 
-	status   appsv1.DeploymentStatus // to be recorded
-	revision string                  // to be recorded; empty leaves what is there
+	status   appsv1.DeploymentStatus // to be written
+	revision string                  // to be written; empty leaves the stored one
 	updated  *appsv1.Deployment      // d as stored by a rollback; nil without one
-	check    time.Duration           // when to look again for a missed deadline; 0 for never
+	check    time.Duration           // when to check the deadline again; 0 for never
 }
 
-// Reconcile takes the rollout of a Deployment one step on.
+// Reconcile advances the rollout of a Deployment by one step.
 func (r *reconciler) Reconcile(ctx context.Context, d *appsv1.Deployment) (kit.Result, error) {
 	if s := d.Spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return kit.Done, r.refuse(ctx, d)
@@ -49,12 +49,12 @@ func (r *reconciler) Reconcile(ctx context.Context, d *appsv1.Deployment) (kit.R
 		return kit.Done, err
 	}
 	err = r.step(ctx, ro)
-	// What has been found out is recorded even where acting on it failed.
+	// The status is written even if the step failed.
 	return kit.After(ro.check), errors.Join(err, r.record(ctx, ro))
 }
 
-// observe collects what there is of a Deployment. ReplicaSets that have just been adopted take part: where an admission
-// policy keeps their owner off them, nothing changes that would bring the Deployment back.
+// observe reads the state of a Deployment. ReplicaSets that have just been adopted are included right away: if admission
+// strips the owner reference again, the adoption changes nothing, and no event would requeue the Deployment.
 func (r *reconciler) observe(ctx context.Context, d *appsv1.Deployment, now time.Time) (*rollout, error) {
 	b, err := boundsOf(&d.Spec)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *reconciler) step(ctx context.Context, ro *rollout) error {
 	}
 }
 
-// refuse leaves a Deployment alone that would take every pod there is.
+// refuse handles a Deployment whose selector matches every pod: it is reported and otherwise left alone.
 func (r *reconciler) refuse(ctx context.Context, d *appsv1.Deployment) error {
 	r.recorder.Event(d, corev1.EventTypeWarning, "SelectingAll",
 		"This deployment is selecting all pods. A non-empty selector is required.")
@@ -112,7 +112,7 @@ func (r *reconciler) refuse(ctx context.Context, d *appsv1.Deployment) error {
 	return r.record(ctx, ro)
 }
 
-// record writes the status and the revision, if they differ from what is stored.
+// record writes the status and the revision if they differ from the stored ones.
 func (r *reconciler) record(ctx context.Context, ro *rollout) error {
 	stored := ro.d
 	if ro.updated != nil {
@@ -133,12 +133,12 @@ func (r *reconciler) record(ctx context.Context, ro *rollout) error {
 	return nil
 }
 
-// count brings the numbers of the status up to date.
+// count brings the numbers in the status, and the Available condition, up to date.
 func (r *reconciler) count(ro *rollout) {
 	ro.status = counted(ro.status, ro.d.Generation, ro.bounds, ro.current, ro.all(), r.withTerminating, ro.now)
 }
 
-// assess brings the whole status up to date in the course of a rollout.
+// assess brings the whole status up to date, progress included.
 func (r *reconciler) assess(ro *rollout) {
 	r.count(ro)
 	ro.status.Conditions, ro.check = progressed(ro.d, ro.status, ro.desired, ro.current, ro.now)
@@ -153,7 +153,7 @@ func (ro *rollout) all() []*appsv1.ReplicaSet {
 	return append(slices.Clip(ro.old), ro.current)
 }
 
-// replace puts a ReplicaSet as stored in the place of the one that was read.
+// replace replaces a ReplicaSet with its stored version after a write.
 func (ro *rollout) replace(rs *appsv1.ReplicaSet) {
 	if ro.current != nil && ro.current.UID == rs.UID {
 		ro.current = rs

@@ -9,23 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations by which a Deployment and its ReplicaSets remember how they came about. kubectl reads and writes them too.
+// Annotations that record the history of a Deployment and the sizing of its ReplicaSets. kubectl uses them too.
 const (
 	// revisionAnnotation counts the rollouts, on each ReplicaSet and, for the current one, on the Deployment.
 	revisionAnnotation = "deployment.kubernetes.io/revision"
-	// historyAnnotation lists earlier revisions that a ReplicaSet has been, comma-separated.
+	// historyAnnotation lists the earlier revision numbers of a ReplicaSet, comma-separated.
 	historyAnnotation = "deployment.kubernetes.io/revision-history"
-	// desiredAnnotation notes on a ReplicaSet the Deployment's replicas for which it was sized.
+	// desiredAnnotation on a ReplicaSet is the Deployment's spec.replicas for which it was sized.
 	desiredAnnotation = "deployment.kubernetes.io/desired-replicas"
-	// maxAnnotation notes on a ReplicaSet the ceiling, replicas and surge, for which it was sized.
+	// maxAnnotation on a ReplicaSet is the ceiling, replicas plus surge, for which it was sized.
 	maxAnnotation = "deployment.kubernetes.io/max-replicas"
 )
 
 // historyLimit bounds the history annotation, in bytes.
 const historyLimit = 2000
 
-// isOwn reports whether an annotation means something on the object that it stands on only, and is not passed on from a
-// Deployment to its ReplicaSet or back.
+// isOwn reports whether an annotation concerns only the object that has it, and is not copied between a Deployment and its
+// ReplicaSets.
 func isOwn(annotation string) bool {
 	switch annotation {
 	case revisionAnnotation, historyAnnotation, desiredAnnotation, maxAnnotation,
@@ -35,7 +35,7 @@ func isOwn(annotation string) bool {
 	return false
 }
 
-// revisionOf reads a ReplicaSet's revision, 0 if it has none; ok is false if what it has is not a number.
+// revisionOf reads a ReplicaSet's revision, 0 if it has none; ok is false if it is not a number.
 func revisionOf(rs *appsv1.ReplicaSet) (revision int64, ok bool) {
 	text, has := rs.Annotations[revisionAnnotation]
 	if !has {
@@ -45,7 +45,7 @@ func revisionOf(rs *appsv1.ReplicaSet) (revision int64, ok bool) {
 	return revision, err == nil
 }
 
-// topRevisions returns the highest revision and the one below it, 0 for none. Unreadable revisions do not count.
+// topRevisions returns the highest and the second highest revision, 0 for none. Invalid revisions are ignored.
 func topRevisions(sets []*appsv1.ReplicaSet) (last, before int64) {
 	for _, rs := range sets {
 		v, ok := revisionOf(rs)
@@ -60,9 +60,9 @@ func topRevisions(sets []*appsv1.ReplicaSet) (last, before int64) {
 	return last, before
 }
 
-// annotated returns the annotations of the current ReplicaSet brought up to date: those of the Deployment, and next as
-// its revision unless it has a higher one. changed is false, and the result the map given, if they already are. An
-// unreadable revision is left alone with everything else, for whoever wrote it to mend.
+// annotated returns the annotations of the current ReplicaSet brought up to date: the Deployment's are added, and the
+// revision is raised to next. If nothing changes it returns the map it was given. If the revision is not a number, all
+// annotations are left alone, for whoever wrote it to correct.
 func annotated(have, deployment map[string]string, next int64) (want map[string]string, changed bool) {
 	text, has := have[revisionAnnotation]
 	revision, err := strconv.ParseInt(text, 10, 64)
@@ -96,7 +96,7 @@ func annotated(have, deployment map[string]string, next int64) (want map[string]
 	return want, changed
 }
 
-// lengthened adds a revision to a history, which loses its oldest entries to stay within the limit.
+// lengthened appends a revision to a history, dropping the oldest entries to stay within the limit.
 func lengthened(history, revision string) string {
 	if history == "" {
 		return revision
@@ -111,8 +111,8 @@ func lengthened(history, revision string) string {
 	return history + "," + revision
 }
 
-// sized returns annotations with the bounds noted for which a ReplicaSet is sized; changed is false, and the result the
-// map given, if they already are.
+// sized returns the annotations of a ReplicaSet with the bounds for which it is sized. If nothing changes it returns the
+// map it was given.
 func sized(have map[string]string, b bounds) (want map[string]string, changed bool) {
 	desired, ceiling := strconv.Itoa(int(b.desired)), strconv.Itoa(int(b.ceiling()))
 	if have[desiredAnnotation] == desired && have[maxAnnotation] == ceiling {

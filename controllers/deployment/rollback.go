@@ -18,15 +18,15 @@ const (
 	reasonTemplateUnchanged = "DeploymentRollbackTemplateUnchanged"
 )
 
-// rollbackTo reads the annotation in which extensions/v1beta1 survives: the revision to go back to, 0 for the one
-// before. An unreadable one is ignored.
+// rollbackTo reads the annotation that replaced spec.rollbackTo of extensions/v1beta1: the revision to roll back to, 0 for
+// the previous one. An invalid value is ignored.
 func rollbackTo(d *appsv1.Deployment) (revision int64, ok bool) {
 	revision, err := strconv.ParseInt(d.Annotations[appsv1.DeprecatedRollbackTo], 10, 64)
 	return revision, err == nil
 }
 
-// rollback gives the Deployment the template of an earlier revision. Whatever comes of it, the annotation that asked for
-// it is taken away, and the rollout starts with the next reconcile.
+// rollback gives the Deployment the template of an earlier revision; the next reconcile starts the rollout. The annotation
+// is removed even if the rollback turns out to be impossible.
 func (r *reconciler) rollback(ctx context.Context, ro *rollout) error {
 	if err := r.ensure(ctx, ro); err != nil || ro.current == nil {
 		return err
@@ -47,7 +47,7 @@ func (r *reconciler) rollback(ctx context.Context, ro *rollout) error {
 	return nil
 }
 
-// applyRollback changes d to the revision asked for, and returns the event that tells what came of it.
+// applyRollback changes d to the requested revision, and returns the event that reports the outcome.
 func applyRollback(d *appsv1.Deployment, ro *rollout) (kind, reason, message string) {
 	revision, _ := rollbackTo(ro.d)
 	if revision == 0 {
@@ -70,7 +70,7 @@ func applyRollback(d *appsv1.Deployment, ro *rollout) (kind, reason, message str
 	template := rs.Spec.Template.DeepCopy()
 	delete(template.Labels, hashLabel)
 	d.Spec.Template = *template
-	// The annotations, such as the cause of a change, belong to the revision too: the ReplicaSet got them from here.
+	// Annotations such as the change cause belong to the revision too: they were copied to the ReplicaSet with it.
 	maps.DeleteFunc(d.Annotations, func(k, _ string) bool { return !isOwn(k) })
 	for k, v := range rs.Annotations {
 		if !isOwn(k) {

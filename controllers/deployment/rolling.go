@@ -2,15 +2,15 @@ package deployment
 
 import appsv1 "k8s.io/api/apps/v1"
 
-// resize is a decision: the size that a ReplicaSet is to have.
+// resize is the decision to give a ReplicaSet a size.
 type resize struct {
 	set *appsv1.ReplicaSet
 	to  int32
 }
 
-// planRolling decides the next step of a rolling update: the current ReplicaSet grows into the room below the ceiling,
-// and the old ones, oldest first, give up what the floor does not need. What the current one gains counts as
-// unavailable, so that the two can go together.
+// planRolling decides the next step of a rolling update: the current ReplicaSet grows as far as the ceiling allows, and
+// the old ones, oldest first, shrink as far as the floor allows. Both can happen in one step because the pods that the
+// current one gains count as unavailable.
 func planRolling(b bounds, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []resize {
 	var plan []resize
 	to := grow(b, size(current), sum(old, size))
@@ -20,7 +20,7 @@ func planRolling(b bounds, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet)
 	return append(plan, shrink(b, min(reliable(current), to), old)...)
 }
 
-// grow returns the size of the current ReplicaSet beside old ones of that many pods.
+// grow returns the new size of the current ReplicaSet, given its own size and the total size of the others.
 func grow(b bounds, own, others int32) int32 {
 	if own >= b.desired {
 		return b.desired
@@ -29,11 +29,11 @@ func grow(b bounds, own, others int32) int32 {
 	return own + min(room, b.desired-own)
 }
 
-// shrink decides how the old ReplicaSets give way to a current one with that many available pods. Pods that are not
-// available go first: they serve nobody, and a rollout that waited for them might wait for ever. Then go available
-// ones, as many as there are above the floor.
+// shrink decides how far the old ReplicaSets shrink, given the number of available pods of the current one. Unavailable
+// pods go first: they serve no traffic, and a rollout that waited for them might wait for ever. Available pods follow, as
+// far as the floor allows.
 func shrink(b bounds, available int32, old []*appsv1.ReplicaSet) []resize {
-	// What all pods together exceed the floor by, taking every unavailable pod of the current set as still to come.
+	// How far the total exceeds the floor, not counting unavailable pods of the current ReplicaSet.
 	excess := sum(old, size) + available - b.floor()
 	if excess <= 0 {
 		return nil

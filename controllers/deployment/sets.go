@@ -12,15 +12,15 @@ func byAge(a, b *appsv1.ReplicaSet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// findCurrent returns the place of the ReplicaSet that runs the Deployment's template in a list sorted by age, or -1.
-// If there are several, as when a new version has learned to see two templates as the same, it is the oldest.
+// findCurrent returns the index of the ReplicaSet with the Deployment's template in a list sorted by age, or -1. There can
+// be several, if an earlier version took templates for different that are now equal; then it is the oldest.
 func findCurrent(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) int {
 	return slices.IndexFunc(sets, func(rs *appsv1.ReplicaSet) bool {
 		return sameTemplate(&rs.Spec.Template, &d.Spec.Template)
 	})
 }
 
-// active returns the ReplicaSets that are asked for pods.
+// active returns the ReplicaSets whose size is not 0.
 func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	var out []*appsv1.ReplicaSet
 	for _, rs := range sets {
@@ -31,7 +31,7 @@ func active(sets []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	return out
 }
 
-// size is the number of pods that a ReplicaSet is asked for; 0 if there is no ReplicaSet.
+// size is spec.replicas of a ReplicaSet; 0 for nil.
 func size(rs *appsv1.ReplicaSet) int32 {
 	if rs == nil {
 		return 0
@@ -39,9 +39,9 @@ func size(rs *appsv1.ReplicaSet) int32 {
 	return count(rs.Spec.Replicas)
 }
 
-// reliable is the number of available pods that a ReplicaSet will keep, as far as that is known. Its status may count
-// pods that its size no longer covers and that are about to go. A status from before its size was last changed says
-// nothing: the size may have been smaller in between, as when a template comes back, and the pods are gone.
+// reliable is the number of available pods that are known to stay. The status may count pods beyond the size, which are
+// about to be deleted. A status from before the last change of size says nothing: the size may have been smaller in
+// between, as when a rollout is reverted midway, and the pods are gone.
 func reliable(rs *appsv1.ReplicaSet) int32 {
 	if rs == nil || rs.Status.ObservedGeneration < rs.Generation {
 		return 0
@@ -49,7 +49,7 @@ func reliable(rs *appsv1.ReplicaSet) int32 {
 	return min(rs.Status.AvailableReplicas, size(rs))
 }
 
-// idle is the number of pods that a ReplicaSet is asked for and that are known not to be available.
+// idle is how much of a ReplicaSet's size is known not to be available; 0 if the status is out of date.
 func idle(rs *appsv1.ReplicaSet) int32 {
 	if rs.Status.ObservedGeneration < rs.Generation {
 		return 0
@@ -57,7 +57,7 @@ func idle(rs *appsv1.ReplicaSet) int32 {
 	return size(rs) - reliable(rs)
 }
 
-// sum adds up one number of each ReplicaSet.
+// sum adds up number over the ReplicaSets.
 func sum(sets []*appsv1.ReplicaSet, number func(*appsv1.ReplicaSet) int32) int32 {
 	var total int32
 	for _, rs := range sets {

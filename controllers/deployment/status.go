@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// counted returns the status with its numbers, and the Available condition that follows from them, brought up to date
-// with the ReplicaSets. withTerminating is the feature gate of status.terminatingReplicas.
+// counted returns the status with its numbers, and the Available condition that follows from them, computed from the
+// ReplicaSets. withTerminating is the feature gate of status.terminatingReplicas.
 func counted(was appsv1.DeploymentStatus, generation int64, b bounds, current *appsv1.ReplicaSet, all []*appsv1.ReplicaSet, withTerminating bool, now time.Time) appsv1.DeploymentStatus {
 	s := appsv1.DeploymentStatus{
 		ObservedGeneration: generation,
@@ -23,7 +23,7 @@ func counted(was appsv1.DeploymentStatus, generation int64, b bounds, current *a
 	if current != nil {
 		s.UpdatedReplicas = current.Status.Replicas
 	}
-	// While old pods go, more may be available than are asked for.
+	// While old pods are being deleted, more pods may be available than the total size.
 	s.UnavailableReplicas = max(0, sum(all, size)-s.AvailableReplicas)
 	if withTerminating {
 		s.TerminatingReplicas = terminating(all)
@@ -38,8 +38,8 @@ func counted(was appsv1.DeploymentStatus, generation int64, b bounds, current *a
 	return s
 }
 
-// terminating adds up the pods that are on their way out, or returns nil if a ReplicaSet does not tell. One that its
-// controller has never seen has none.
+// terminating adds up the terminating pods, or returns nil if a ReplicaSet does not report them. A ReplicaSet that its
+// controller has not observed yet has none.
 func terminating(sets []*appsv1.ReplicaSet) *int32 {
 	var total int32
 	for _, rs := range sets {
@@ -53,8 +53,8 @@ func terminating(sets []*appsv1.ReplicaSet) *int32 {
 	return &total
 }
 
-// isComplete reports whether a status tells of a rollout that has ended: every pod is of the current template and
-// available, and there is no other.
+// isComplete reports whether a status shows a complete rollout: all desired pods have the current template and are
+// available, and there are no others.
 func isComplete(s appsv1.DeploymentStatus, generation int64, desired int32) bool {
 	return s.ObservedGeneration >= generation &&
 		s.Replicas == desired && s.UpdatedReplicas == desired && s.AvailableReplicas == desired
@@ -76,7 +76,7 @@ func findCondition(list []appsv1.DeploymentCondition, kind appsv1.DeploymentCond
 	return &list[i]
 }
 
-// withCondition returns the list with a condition in it. One that says the same by status and reason stays as it is,
+// withCondition returns the list with a condition set. A present condition with the same status and reason stays as it is,
 // message included. The list given is not changed.
 func withCondition(list []appsv1.DeploymentCondition, c appsv1.DeploymentCondition) []appsv1.DeploymentCondition {
 	if was := findCondition(list, c.Type); was != nil && was.Status == c.Status && was.Reason == c.Reason {
@@ -85,7 +85,7 @@ func withCondition(list []appsv1.DeploymentCondition, c appsv1.DeploymentConditi
 	return withNewer(list, c)
 }
 
-// withNewer is withCondition for a condition whose update time matters in itself.
+// withNewer is withCondition, but replaces the condition even if status and reason are the same, for its update time.
 func withNewer(list []appsv1.DeploymentCondition, c appsv1.DeploymentCondition) []appsv1.DeploymentCondition {
 	if was := findCondition(list, c.Type); was != nil && was.Status == c.Status {
 		c.LastTransitionTime = was.LastTransitionTime
@@ -93,7 +93,7 @@ func withNewer(list []appsv1.DeploymentCondition, c appsv1.DeploymentCondition) 
 	return append(slices.Clip(without(list, c.Type)), c)
 }
 
-// without returns the list less the condition of a type. The list given is not changed.
+// without returns the list without the condition of a type. The list given is not changed.
 func without(list []appsv1.DeploymentCondition, kind appsv1.DeploymentConditionType) []appsv1.DeploymentCondition {
 	if findCondition(list, kind) == nil {
 		return list

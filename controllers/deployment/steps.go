@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// roll takes a rolling update one step on.
+// roll advances a rolling update by one step.
 func (r *reconciler) roll(ctx context.Context, ro *rollout) error {
 	if err := r.ensure(ctx, ro); err != nil || ro.current == nil {
 		return err
@@ -19,13 +19,13 @@ func (r *reconciler) roll(ctx context.Context, ro *rollout) error {
 	return r.finish(ctx, ro, plan)
 }
 
-// recreate empties the old ReplicaSets, waits until none of their pods can still be running, and only then makes and
-// fills the new one.
+// recreate scales the old ReplicaSets to 0, waits until none of their pods can still be running, and only then creates and
+// scales up the new one.
 func (r *reconciler) recreate(ctx context.Context, ro *rollout) error {
 	if plan := planRecreate(ro.old); len(plan) > 0 {
 		return r.finish(ctx, ro, plan)
 	}
-	if r.anyOldRuns(ro) {
+	if r.oldPodsMayRun(ro) {
 		klog.FromContext(ctx).V(4).Info("Waiting for the old pods to end", "deployment", klog.KObj(ro.d))
 		r.assess(ro)
 		return nil
@@ -36,21 +36,21 @@ func (r *reconciler) recreate(ctx context.Context, ro *rollout) error {
 	return r.finish(ctx, ro, whole(ro.bounds, ro.current))
 }
 
-// finish carries out the plan of a rollout. Only when there is nothing to do, and the end of the rollout is on record,
-// is the history cut. The status follows also where a ReplicaSet cannot be resized or deleted, as a policy may forbid:
-// users have to see how far the rollout is, and that it is stuck.
+// finish carries out the plan of a rollout. Old ReplicaSets are deleted only when there is nothing left to do and the
+// stored status shows the rollout complete. The status is updated even if a ReplicaSet cannot be resized or deleted, which
+// a policy may forbid: users must see how far the rollout got, and that it is stuck.
 func (r *reconciler) finish(ctx context.Context, ro *rollout, plan []resize) error {
 	err := r.resize(ctx, ro, plan)
 	if len(plan) == 0 && isComplete(ro.d.Status, ro.d.Generation, ro.desired) {
 		err = r.trim(ctx, ro)
 	}
-	if !apierrors.IsConflict(err) { // which is over at once, and says that what was read is old
+	if !apierrors.IsConflict(err) { // on a conflict what was read is out of date, and a retry follows soon
 		r.assess(ro)
 	}
 	return err
 }
 
-// rescale follows a change of spec.replicas. Progress is not judged meanwhile.
+// rescale applies a change of spec.replicas. It does not touch the Progressing condition.
 func (r *reconciler) rescale(ctx context.Context, ro *rollout) error {
 	rolling := ro.d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType
 	err := r.resize(ctx, ro, planScale(ro.bounds, rolling, ro.current, ro.old, ro.d.Status.Replicas))
@@ -60,7 +60,7 @@ func (r *reconciler) rescale(ctx context.Context, ro *rollout) error {
 	return err
 }
 
-// hold keeps a paused Deployment at its size, and its history short if mayTrim.
+// hold handles a paused Deployment: its size still follows spec.replicas and, if mayTrim, its history the limit.
 func (r *reconciler) hold(ctx context.Context, ro *rollout, mayTrim bool) error {
 	if err := r.rescale(ctx, ro); err != nil || !mayTrim {
 		return err
@@ -68,7 +68,7 @@ func (r *reconciler) hold(ctx context.Context, ro *rollout, mayTrim bool) error 
 	return r.trim(ctx, ro)
 }
 
-// resize carries out a plan, in its order: the server has the new ReplicaSet grow before the old ones shrink.
+// resize carries out a plan in order: the current ReplicaSet grows before the old ones shrink.
 func (r *reconciler) resize(ctx context.Context, ro *rollout, plan []resize) error {
 	for _, p := range plan {
 		from := size(p.set)
@@ -84,13 +84,13 @@ func (r *reconciler) resize(ctx context.Context, ro *rollout, plan []resize) err
 		}
 		ro.replace(stored)
 		if from != p.to {
-			r.tellScaled(ctx, ro, stored.Name, from, p.to)
+			r.reportScaled(ctx, ro, stored.Name, from, p.to)
 		}
 	}
 	return nil
 }
 
-func (r *reconciler) tellScaled(ctx context.Context, ro *rollout, set string, from, to int32) {
+func (r *reconciler) reportScaled(ctx context.Context, ro *rollout, set string, from, to int32) {
 	direction := "up"
 	if to < from {
 		direction = "down"
@@ -99,9 +99,9 @@ func (r *reconciler) tellScaled(ctx context.Context, ro *rollout, set string, fr
 	klog.FromContext(ctx).V(2).Info("Scaled a ReplicaSet", "deployment", klog.KObj(ro.d), "replicaSet", set, "from", from, "to", to)
 }
 
-// anyOldRuns reports whether a pod of another template may still be running: one that the old ReplicaSets count, one that
-// they do not count because it is terminating, or one that a ReplicaSet made a moment ago and that is cached nowhere yet.
-func (r *reconciler) anyOldRuns(ro *rollout) bool {
+// oldPodsMayRun reports whether a pod of an old ReplicaSet may still be running: one that its status counts, one that is
+// not counted because it is terminating, or one that was created before the ReplicaSet's controller saw its last change.
+func (r *reconciler) oldPodsMayRun(ro *rollout) bool {
 	for _, rs := range ro.old {
 		if rs.Status.ObservedGeneration < rs.Generation || rs.Status.Replicas > 0 || anyMayRun(r.api.podsOf(rs)) {
 			return true
@@ -119,7 +119,7 @@ func anyMayRun(pods []*corev1.Pod) bool {
 	return false
 }
 
-// mayRun reports whether a pod has not ended. Of an unknown one nobody can be sure.
+// mayRun reports whether a pod may still be running: it has not ended. One in the phase Unknown may be running too.
 func mayRun(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
 }

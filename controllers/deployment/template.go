@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// hashLabel tells the pods of one template from those of another.
+// hashLabel distinguishes the pods of different templates.
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 
-// sameTemplate reports whether two templates make the same pods. The hash label does not count: a Deployment's own
-// template has none, and one that an older version wrote may differ though nothing else does. What differs most often
-// is looked at first, because a Deployment is compared with its whole history at every change.
+// sameTemplate reports whether two templates make the same pods. The hash label is ignored: a Deployment's own template has
+// none, and the hash that an older version computed for the same template may differ. The fields that differ most often
+// are compared first, because a Deployment is compared with its whole history at every change.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	if !sameImages(a.Spec.Containers, b.Spec.Containers) || !sameLabels(a.Labels, b.Labels) {
 		return false
@@ -36,7 +36,7 @@ func sameImages(a, b []corev1.Container) bool {
 	return true
 }
 
-// sameLabels compares labels but for the hash label.
+// sameLabels compares labels, ignoring the hash label.
 func sameLabels(a, b map[string]string) bool {
 	count := func(m map[string]string) int {
 		if _, ok := m[hashLabel]; ok {
@@ -58,8 +58,8 @@ func sameLabels(a, b map[string]string) bool {
 	return true
 }
 
-// setName returns the name of the ReplicaSet for a template's hash: the Deployment's name, as much of it as there is
-// room for, a dash and the hash. A cut behind a dot would leave a name that the server refuses.
+// setName returns the name of the ReplicaSet for a template's hash: the Deployment's name, truncated if necessary, a dash
+// and the hash. If the truncated name ended in a dot, the server would reject the result.
 func setName(deployment, hash string) string {
 	if room := validation.DNS1123SubdomainMaxLength - len("-") - len(hash); len(deployment) > room {
 		deployment = strings.TrimRight(deployment[:room], ".")

@@ -11,22 +11,22 @@ import (
 	"orrery/kit/cache"
 )
 
-// bySelector files Deployments under a label that their selector requires.
+// bySelector indexes Deployments by a label that their selector requires.
 func bySelector() cache.Index[*appsv1.Deployment] {
 	return cache.Index[*appsv1.Deployment]{Name: "selector", Keys: func(d *appsv1.Deployment) []string {
 		return index.SelectorKeys(d.Namespace, d.Spec.Selector)
 	}}
 }
 
-// wakeups finds the Deployments that a change of another object concerns.
+// wakeups maps changes of other objects to the Deployments to reconcile.
 type wakeups struct {
 	deployments cache.Store[*appsv1.Deployment]
 	sets        cache.Store[*appsv1.ReplicaSet]
 	pods        cache.Store[*corev1.Pod]
 }
 
-// adopters returns the Deployments that may want a ReplicaSet which has come without a controller, lost it, or changed
-// its labels without one.
+// adopters returns the Deployments that may adopt a ReplicaSet which was created without a controller, lost its
+// controller, or had its labels changed while it had none.
 func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
 	if !claim.Orphaned(old, new) {
 		return nil
@@ -39,8 +39,8 @@ func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
 	return keys
 }
 
-// emptied returns the Deployment that is to be recreated once the last pod of a ReplicaSet has ended. Other changes of
-// pods reach a Deployment through the status of its ReplicaSets, which leaves out pods that are still terminating.
+// emptied returns the Deployment of a ReplicaSet whose last pod has ended, if its strategy is Recreate: it waits for that.
+// The status of the ReplicaSet, through which other changes of pods reach a Deployment, does not count terminating pods.
 func (w *wakeups) emptied(old, new *corev1.Pod) []kit.Key {
 	if old == nil || new != nil && (mayRun(new) || !mayRun(old)) {
 		return nil

@@ -16,34 +16,34 @@ import (
 	"orrery/kit/client"
 )
 
-// follow brings the status up to date with the Jobs that are there.
+// follow brings the status up to date with the existing Jobs.
 func (r *reconciler) follow(v *view) {
 	for _, j := range v.jobs {
 		active := isActive(&v.status, j.UID)
 		slot, ours := slotOf(v.cj.Name, j)
-		forgotten := ours && isLater(slot, v.status.LastScheduleTime)
+		unrecorded := ours && isLater(slot, v.status.LastScheduleTime)
 		switch {
 		case finished(j):
-			if v.removeActive(j.UID) || forgotten && !slices.Contains(v.spent, j) {
+			if v.removeActive(j.UID) || unrecorded && !slices.Contains(v.prunable, j) {
 				r.normal(v, "SawCompletedJob", "Saw completed job: %s, condition: %v", j.Name, ending(j))
 			}
 			v.noteSuccess(j)
 		case !active:
 			r.warn(v, "UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
 			if ours && j.DeletionTimestamp == nil {
-				// A process that was killed started it and did not get to record it. It counts as any other that runs.
-				// One that is going was taken off the list as it was deleted, to make room, and stays off.
+				// It was started by a process that was killed before it could record that. A Job that is being deleted was
+				// removed from the list when it was replaced, and must not be added again.
 				v.status.Active = append(v.status.Active, refTo(j))
 			}
 		}
-		if forgotten {
+		if unrecorded {
 			v.noteSlot(slot)
-			// It may be gone before this is recorded, and the next look may come before word of that.
-			r.departed.add(kit.KeyOf(v.cj), departure{v.cj.UID, slot})
+			// The status update may fail and the Job vanish from the cache before the retry.
+			r.unrecorded.add(kit.KeyOf(v.cj), unrecordedSlot{v.cj.UID, slot})
 		}
 	}
-	if d, ok := r.departed.of(v.cj); ok {
-		v.noteSlot(d.slot)
+	if u, ok := r.unrecorded.of(v.cj); ok {
+		v.noteSlot(u.slot)
 	}
 }
 
@@ -61,8 +61,8 @@ func (v *view) noteSuccess(j *batchv1.Job) {
 	}
 }
 
-// dropMissing takes Jobs off the list of active ones that are no more, though the cache may only be late to show them:
-// the server is asked. One that has been released runs on as before, until it has finished.
+// dropMissing removes Jobs from the active list that no longer exist. It asks the server, since the cache may just be
+// behind. A Job that still exists but has lost its owner stays on the list until it has finished.
 func (r *reconciler) dropMissing(ctx context.Context, v *view) error {
 	var errs []error
 	for _, ref := range slices.Clone(v.status.Active) {
@@ -84,7 +84,8 @@ func (r *reconciler) dropMissing(ctx context.Context, v *view) error {
 	return errors.Join(errs...)
 }
 
-// namedIn reads the Job of an entry of the list. An entry that is not whole, as the server lets anybody write, names none.
+// namedIn reads the Job of an entry of the active list. The server does not validate the entries: an incomplete one is
+// treated as a Job that does not exist.
 func (r *reconciler) namedIn(ctx context.Context, ref corev1.ObjectReference) (*batchv1.Job, error) {
 	if ref.Namespace == "" || ref.Name == "" {
 		return nil, apierrors.NewNotFound(batchv1.Resource("jobs"), ref.Name)
@@ -92,8 +93,8 @@ func (r *reconciler) namedIn(ctx context.Context, ref corev1.ObjectReference) (*
 	return r.api.liveJob(ctx, kit.Key{Namespace: ref.Namespace, Name: ref.Name})
 }
 
-// named reports whether an active Job has the name of that slot's.
-func (v *view) named(slot time.Time) bool {
+// isRunning reports whether the Job of a slot is among the active ones, by its name.
+func (v *view) isRunning(slot time.Time) bool {
 	name := jobName(v.cj.Name, slot)
 	return slices.ContainsFunc(v.status.Active, func(ref corev1.ObjectReference) bool {
 		return ref.Name == name && ref.Namespace == v.cj.Namespace
