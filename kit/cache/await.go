@@ -26,19 +26,19 @@ func (c *Cache) awaits(form Form, err error) bool {
 
 // await returns the list and watch calls for a kind that the server does not have yet, whose first call blocks until the
 // server has it, and the resource that is likely to serve it. It logs once that the kind is missing.
-func (c *Cache) await(i *Informer, find func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)) (toolscache.ListerWatcher, schema.GroupVersionResource) {
-	c.o.Log.Info("The API server does not have a kind; what needs it waits", "kind", i.String())
-	resource, _ := meta.UnsafeGuessKindToResource(i.GVK)
-	i.missing.Store(true)
-	a := &awaited{informer: i, find: find, log: c.o.Log}
+func (c *Cache) await(p *part, find func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)) (toolscache.ListerWatcher, schema.GroupVersionResource) {
+	c.o.Log.Info("The API server does not have a kind; what needs it waits", "kind", p.String())
+	resource, _ := meta.UnsafeGuessKindToResource(p.kind)
+	p.missing.Store(true)
+	a := &awaited{part: p, find: find, log: c.o.Log}
 	return &toolscache.ListWatch{ListWithContextFunc: a.list, WatchFuncWithContext: a.watch}, resource
 }
 
 // awaited lists and watches a kind as soon as the server has it.
 type awaited struct {
-	informer *Informer
-	find     func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)
-	log      klog.Logger
+	part *part
+	find func() (toolscache.ListerWatcher, schema.GroupVersionResource, error)
+	log  klog.Logger
 
 	mu    sync.Mutex // guards found
 	found toolscache.ListerWatcherWithContext
@@ -74,8 +74,8 @@ func (a *awaited) wait(ctx context.Context) (toolscache.ListerWatcherWithContext
 			a.mu.Lock()
 			a.found = toolscache.ToListerWatcherWithContext(lw)
 			a.mu.Unlock()
-			a.informer.missing.Store(false)
-			a.log.Info("The API server has the kind now", "kind", a.informer.String())
+			a.part.missing.Store(false)
+			a.log.Info("The API server has the kind now", "kind", a.part.String())
 			continue
 		}
 		pause(ctx, awaitPoll)
@@ -84,6 +84,3 @@ func (a *awaited) wait(ctx context.Context) (toolscache.ListerWatcherWithContext
 		}
 	}
 }
-
-// Missing reports whether the server does not have the kind.
-func (i *Informer) Missing() bool { return i.missing.Load() }

@@ -16,8 +16,8 @@ import (
 // store has changed, so what it is told is already visible to readers. An event costs one atomic load while nobody waits,
 // and otherwise touches only the waiters that it may concern.
 type barrier struct {
-	informer *Informer
-	open     atomic.Int32 // number of waiters
+	part *part
+	open atomic.Int32 // number of waiters
 
 	mu        sync.Mutex // guards the fields below; wake is never called while holding it
 	byVersion versionHeap
@@ -31,41 +31,27 @@ type waiter struct {
 	done    bool
 }
 
-// Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
-// reached the resourceVersion that the server returned; for a delete, whether the object is gone, replaced or, unless the
-// server said that it is gone, marked for deletion. A stopped informer shows all it ever will.
-func (i *Informer) Seen(w client.Write) bool {
-	if i.parts != nil {
-		p := i.part(w.Key.Namespace)
-		return p == nil || p.Seen(w)
-	}
-	if i.stopped.Load() {
+// seen is Informer.Seen for a write in a namespace of the part.
+func (p *part) seen(w client.Write) bool {
+	if p.stopped.Load() {
 		return true
 	}
 	if w.Deleted {
-		obj, ok := i.Get(w.Key)
+		obj, ok := p.get(w.Key)
 		return !ok || !w.Gone && obj.GetDeletionTimestamp() != nil || w.UID != "" && obj.GetUID() != w.UID
 	}
 	want := parseVersion(w.ResourceVersion)
-	if i.version() >= want {
+	if p.version() >= want {
 		return true
 	}
 	// The store's own version can lag behind its objects, as after a list answered from the server's cache.
-	obj, ok := i.Get(w.Key)
+	obj, ok := p.get(w.Key)
 	return ok && parseVersion(obj.GetResourceVersion()) >= want
 }
 
-// WhenSeen calls wake once, from the informer's goroutine or this one, when the store shows the write. The returned
-// function gives up waiting. wake must not block.
-func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
-	if p := i.part(w.Key.Namespace); p != nil {
-		return p.WhenSeen(w, wake)
-	}
-	if i.parts != nil {
-		wake()
-		return func() {}
-	}
-	b := &i.barrier
+// whenSeen is Informer.WhenSeen for a write in a namespace of the part.
+func (p *part) whenSeen(w client.Write, wake func()) (cancel func()) {
+	b := &p.barrier
 	n := &waiter{write: w, version: parseVersion(w.ResourceVersion), wake: wake}
 	b.mu.Lock()
 	if b.byObject == nil {
@@ -78,7 +64,7 @@ func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
 	b.open.Add(1)
 	b.mu.Unlock()
 	// The event may have passed between the caller's look and the registration.
-	if i.Seen(w) && b.finish(n) {
+	if p.seen(w) && b.finish(n) {
 		wake()
 	}
 	return func() { b.finish(n) }
@@ -113,7 +99,7 @@ func (b *barrier) event(old, new client.Object) {
 	if b.open.Load() == 0 {
 		return
 	}
-	version := b.informer.version()
+	version := b.part.version()
 	var ready []*waiter
 	b.mu.Lock()
 	for len(b.byVersion) > 0 && (b.byVersion[0].done || b.byVersion[0].version <= version) {
@@ -131,7 +117,7 @@ func (b *barrier) event(old, new client.Object) {
 	maybe = append(maybe, b.byObject[""]...)
 	b.mu.Unlock()
 	for _, n := range maybe {
-		if b.informer.Seen(n.write) && b.finish(n) {
+		if b.part.seen(n.write) && b.finish(n) {
 			ready = append(ready, n)
 		}
 	}
@@ -141,8 +127,8 @@ func (b *barrier) event(old, new client.Object) {
 }
 
 // version returns the latest resourceVersion that the store has reached, 0 before the first list.
-func (i *Informer) version() uint64 {
-	return parseVersion(i.store.LastStoreSyncResourceVersion())
+func (p *part) version() uint64 {
+	return parseVersion(p.store.LastStoreSyncResourceVersion())
 }
 
 // parseVersion reads a resourceVersion, which has been a comparable decimal number for every kind since Kubernetes

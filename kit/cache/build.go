@@ -20,45 +20,14 @@ import (
 	"orrery/kit/client"
 )
 
-// newInformer makes the informer of a kind. If the cache is restricted to several namespaces it is made of parts, one for
-// each.
+// newInformer makes the informer of a kind.
 func (c *Cache) newInformer(gvk schema.GroupVersionKind, form Form) (*Informer, error) {
-	namespaced, err := c.o.Client.Namespaced(gvk)
-	if c.awaits(form, err) {
-		return c.newPart(gvk, form, "") // of all namespaces, if it turns out to have any
-	}
+	namespaces, err := c.namespacesOf(gvk, form)
 	if err != nil {
 		return nil, err
 	}
-	namespaces := c.o.Namespaces
-	if of := c.o.Kinds[gvk].Namespaces; len(of) > 0 {
-		namespaces = of
-	}
-	switch {
-	case !namespaced || len(namespaces) == 0:
-		return c.newPart(gvk, form, "")
-	case len(namespaces) == 1:
-		return c.newPart(gvk, form, namespaces[0])
-	}
-	whole := &Informer{GVK: gvk, Form: form}
-	for _, ns := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
-		p, err := c.newPart(gvk, form, ns)
-		if err != nil {
-			return nil, err
-		}
-		whole.parts = append(whole.parts, p)
-		whole.resource, whole.labels = p.resource, p.labels
-	}
-	return whole, nil
-}
-
-func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string) (*Informer, error) {
-	example, err := exampleOf(c.o.Client.Scheme(), gvk, form)
-	if err != nil {
-		return nil, err
-	}
+	i := &Informer{GVK: gvk, Form: form}
 	of := c.o.Kinds[gvk]
-	i := &Informer{GVK: gvk, Form: form, namespace: namespace}
 	if of.Labels != "" {
 		if i.labels, err = labels.Parse(of.Labels); err != nil {
 			return nil, fmt.Errorf("label selector %q: %w", of.Labels, err)
@@ -67,6 +36,44 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 	if _, err := fields.ParseSelector(of.Fields); err != nil {
 		return nil, fmt.Errorf("field selector %q: %w", of.Fields, err)
 	}
+	for _, namespace := range namespaces {
+		p, resource, err := c.newPart(gvk, form, namespace)
+		if err != nil {
+			return nil, err
+		}
+		i.resource, i.parts = resource, append(i.parts, p)
+	}
+	return i, nil
+}
+
+// namespacesOf returns the namespaces of a kind that are cached, of which "" stands for all.
+func (c *Cache) namespacesOf(gvk schema.GroupVersionKind, form Form) ([]string, error) {
+	namespaced, err := c.o.Client.Namespaced(gvk)
+	switch {
+	case c.awaits(form, err):
+		return []string{""}, nil // it is not known whether the kind has any
+	case err != nil:
+		return nil, err
+	}
+	namespaces := c.o.Namespaces
+	if of := c.o.Kinds[gvk].Namespaces; len(of) > 0 {
+		namespaces = of
+	}
+	if !namespaced || len(namespaces) == 0 {
+		return []string{""}, nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(namespaces))), nil
+}
+
+// newPart makes a part of an informer, and returns the resource that serves it.
+func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string) (*part, schema.GroupVersionResource, error) {
+	var none schema.GroupVersionResource
+	example, err := exampleOf(c.o.Client.Scheme(), gvk, form)
+	if err != nil {
+		return nil, none, err
+	}
+	of := c.o.Kinds[gvk]
+	p := &part{kind: gvk, namespace: namespace}
 	find := func() (toolscache.ListerWatcher, schema.GroupVersionResource, error) {
 		return c.o.Client.ListWatch(gvk, example, client.InNamespace(namespace), client.Labels(of.Labels), client.Fields(of.Fields),
 			client.Undecoded(c.undecoded(gvk, form)))
@@ -74,25 +81,24 @@ func (c *Cache) newPart(gvk schema.GroupVersionKind, form Form, namespace string
 	lw, resource, err := find()
 	switch {
 	case c.awaits(form, err):
-		lw, resource = c.await(i, find)
+		lw, resource = c.await(p, find)
 	case err != nil:
-		return nil, err
+		return nil, none, err
 	}
-	i.resource = resource
 	store, controller := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
 		Logger:        &c.o.Log,
-		ListerWatcher: i.noting(lw),
+		ListerWatcher: p.noting(lw),
 		ObjectType:    example,
-		Handler:       deliver(i.tell),
+		Handler:       deliver(p.tell),
 		ResyncPeriod:  time.Duration(float64(c.o.Resync) * (0.9 + 0.2*rand.Float64())),
 		Indexers:      toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc},
 		Transform:     c.transform(gvk, form),
 		Identifier:    c.measure(resource),
 	})
-	i.store, i.controller = store.(toolscache.Indexer), controller // with Indexers, the store is an Indexer
-	i.full = controller.HasSyncedChecker().Done()
-	i.barrier.informer = i
-	return i, nil
+	p.store, p.controller = store.(toolscache.Indexer), controller // with Indexers, the store is an Indexer
+	p.full = controller.HasSyncedChecker().Done()
+	p.barrier.part = p
+	return p, resource, nil
 }
 
 // measure returns the name under which an informer publishes metrics: of each resource, only the first one does.
@@ -114,7 +120,7 @@ func (c *Cache) run(i *Informer) {
 		i.open()
 	}
 	first := c.first
-	for _, p := range i.pieces() {
+	for _, p := range i.parts {
 		c.running.Go(func() {
 			if first != nil {
 				<-first.Done()
@@ -127,17 +133,9 @@ func (c *Cache) run(i *Informer) {
 
 // open begins to tell the handlers of changes.
 func (i *Informer) open() {
-	for _, p := range i.pieces() {
-		p.fanout.open(p.all)
+	for _, p := range i.parts {
+		p.fanout.open(p.store.List)
 	}
-}
-
-// pieces returns the parts of an informer, or itself if it has none.
-func (i *Informer) pieces() []*Informer {
-	if i.parts != nil {
-		return i.parts
-	}
-	return []*Informer{i}
 }
 
 func compareIDs(a, b informerID) int {

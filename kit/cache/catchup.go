@@ -52,20 +52,20 @@ func (c *Cache) WhenCaughtUp(i *Informer, f func()) {
 }
 
 // catchUp returns when every part of an informer has caught up, or catchUpLimit has passed.
-func (c *Cache) catchUp(ctx context.Context, whole *Informer) {
+func (c *Cache) catchUp(ctx context.Context, i *Informer) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpLimit)
 	defer cancel()
-	for _, i := range whole.pieces() {
+	for _, p := range i.parts {
 		for ctx.Err() == nil {
-			names, err := c.names(i.GVK, i.namespace)
+			names, err := c.names(p.kind, p.namespace)
 			if err == nil {
 				var lag int
-				if lag, err = i.compare(ctx, names, fewObjects); err == nil && lag == 0 {
+				if lag, err = p.compare(ctx, names, fewObjects); err == nil && lag == 0 {
 					break
 				}
 			}
 			if err != nil {
-				c.o.Log.V(2).Info("Cannot find out whether a cache is up to date", "kind", i.String(), "reason", err)
+				c.o.Log.V(2).Info("Cannot find out whether a cache is up to date", "kind", p.String(), "reason", err)
 			}
 			pause(ctx, confirmRetry)
 		}

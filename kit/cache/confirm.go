@@ -48,13 +48,13 @@ func (c *Cache) Confirm(ctx context.Context) {
 	first, endFirst := context.WithTimeout(ctx, firstLimit)
 	c.first = first
 	log := c.o.Log
-	for _, whole := range c.sorted() {
-		for _, i := range whole.pieces() {
-			i.doubted.Store(true)
+	for _, i := range c.sorted() {
+		for _, p := range i.parts {
+			p.doubted.Store(true)
 			doubts.Add(1)
 			c.running.Go(func() {
 				defer doubts.Done()
-				i.confirm(ctx, log, func() (lister, error) { return c.names(i.GVK, i.namespace) })
+				p.confirm(ctx, log, func() (lister, error) { return c.names(p.kind, p.namespace) })
 			})
 		}
 	}
@@ -101,38 +101,38 @@ func nameAndVersion() wire.Message {
 }
 
 // confirm returns when the store is known to be new enough, or ctx has ended.
-func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (lister, error)) {
+func (p *part) confirm(ctx context.Context, log klog.Logger, names func() (lister, error)) {
 	start, said := time.Now(), false
 	for ctx.Err() == nil {
 		switch {
-		case i.Missing():
+		case p.missing.Load():
 			pause(ctx, confirmRetry)
 			continue
-		case !i.filled():
+		case !p.filled():
 			pause(ctx, confirmPoll)
 			continue
 		}
 		lag := 0
 		list, err := names()
 		if err == nil {
-			lag, err = i.compare(ctx, list, fewToBegin)
+			lag, err = p.compare(ctx, list, fewToBegin)
 		}
 		switch {
 		case err != nil:
 			if !said && ctx.Err() == nil {
-				log.Info("Cannot find out whether a cache is up to date; what needs it waits", "kind", i.String(), "reason", err)
+				log.Info("Cannot find out whether a cache is up to date; what needs it waits", "kind", p.String(), "reason", err)
 				said = true
 			}
 			pause(ctx, confirmRetry)
 			continue
 		case lag == 0:
-			i.doubted.Store(false)
-			log.V(2).Info("Cache is up to date", "kind", i.String(), "objects", i.Len(), "took", time.Since(start))
+			p.doubted.Store(false)
+			log.V(2).Info("Cache is up to date", "kind", p.String(), "objects", p.len(), "took", time.Since(start))
 			return
 		}
-		log.Info("Cache has fallen behind; listing it anew", "kind", i.String(), "objects", lag, "since", start.Format(time.RFC3339))
-		i.again.ask()
-		for !i.again.done() && ctx.Err() == nil {
+		log.Info("Cache has fallen behind; listing it anew", "kind", p.String(), "objects", lag, "since", start.Format(time.RFC3339))
+		p.again.ask()
+		for !p.again.done() && ctx.Err() == nil {
 			pause(ctx, confirmPoll)
 		}
 	}
@@ -140,15 +140,15 @@ func (i *Informer) confirm(ctx context.Context, log klog.Logger, names func() (l
 
 // compare returns how many objects the store lacks, holds in an older version, or holds although they are gone. If it
 // holds more than few, it first asks for the current version only, which the store may reach by itself.
-func (i *Informer) compare(ctx context.Context, names lister, few int) (lag int, err error) {
+func (p *part) compare(ctx context.Context, names lister, few int) (lag int, err error) {
 	var since metav1.ListOptions
-	if i.Len() > few {
+	if p.len() > few {
 		one, err := names(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return 0, err
 		}
 		for by := time.Now().Add(aMoment); time.Now().Before(by) && ctx.Err() == nil; pause(ctx, confirmPoll) {
-			if i.reached(one.ResourceVersion) {
+			if p.reached(one.ResourceVersion) {
 				return 0, nil
 			}
 		}
@@ -160,29 +160,29 @@ func (i *Informer) compare(ctx context.Context, names lister, few int) (lag int,
 		return 0, err
 	}
 	for by := time.Now().Add(lagLimit); ; pause(ctx, confirmPoll) {
-		if i.reached(all.ResourceVersion) {
+		if p.reached(all.ResourceVersion) {
 			return 0, nil
 		}
-		if lag = i.differs(all); lag == 0 || !time.Now().Before(by) || ctx.Err() != nil {
+		if lag = p.differs(all); lag == 0 || !time.Now().Before(by) || ctx.Err() != nil {
 			return lag, ctx.Err()
 		}
 	}
 }
 
 // reached reports whether the store has reached a version. One that cannot be compared counts as not reached.
-func (i *Informer) reached(version string) bool {
+func (p *part) reached(version string) bool {
 	v := parseVersion(version)
-	return v != 0 && i.version() >= v
+	return v != 0 && p.version() >= v
 }
 
 // differs counts the objects that the store holds in an older state than a list.
-func (i *Informer) differs(all *metav1.PartialObjectMetadataList) (n int) {
+func (p *part) differs(all *metav1.PartialObjectMetadataList) (n int) {
 	listed := make(map[client.Key]struct{}, len(all.Items))
 	for at := range all.Items {
 		o := &all.Items[at]
 		key := client.Key{Namespace: o.Namespace, Name: o.Name}
 		listed[key] = struct{}{}
-		have, ok := i.Get(key)
+		have, ok := p.get(key)
 		switch {
 		case ok && have.GetResourceVersion() == o.ResourceVersion:
 		case ok && Newer(have.GetResourceVersion(), o.ResourceVersion):
@@ -190,7 +190,8 @@ func (i *Informer) differs(all *metav1.PartialObjectMetadataList) (n int) {
 			n++
 		}
 	}
-	for _, have := range i.List("") {
+	for _, stored := range p.store.List() {
+		have := stored.(client.Object)
 		key := client.Key{Namespace: have.GetNamespace(), Name: have.GetName()}
 		if _, ok := listed[key]; !ok && !Newer(have.GetResourceVersion(), all.ResourceVersion) {
 			n++

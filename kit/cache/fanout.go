@@ -10,54 +10,54 @@ import (
 	"orrery/kit/client"
 )
 
-// fanout tells the handlers of an informer what changes, from the goroutine that keeps its store. A goroutine and a buffer
+// fanout tells the handlers of a part what changes, from the goroutine that keeps its store. A goroutine and a buffer
 // for each handler would cost more than the handlers do: they only map an object to keys, so none holds up another.
 type fanout struct {
 	// telling is held while handlers are told of a change, and while a late handler is told what is in the store: no handler
 	// sees a change before the state that it changes.
 	telling sync.Mutex
 
-	mu       sync.Mutex      // guards the fields below; no handler is called while holding it
-	opened   bool            // handlers are told of changes
-	handlers []*Registration // replaced and never modified
+	mu        sync.Mutex  // guards the fields below; no handler is called while holding it
+	opened    bool        // handlers are told of changes
+	listeners []*listener // replaced and never modified
 }
 
 // join adds a handler. Once the fan-out is open, the handler is told what is in the store before join returns.
-func (f *fanout) join(r *Registration, stored func() []any) {
-	if f.add(r) {
+func (f *fanout) join(l *listener, stored func() []any) {
+	if f.add(l) {
 		return
 	}
 	f.telling.Lock()
 	defer f.telling.Unlock()
-	r.list(stored())
-	f.add(r)
+	l.list(stored())
+	f.add(l)
 }
 
 // add adds a handler and reports whether it did: once the fan-out is open, only one that knows what is in the store.
-func (f *fanout) add(r *Registration) bool {
+func (f *fanout) add(l *listener) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.opened && !r.listed.Load() {
+	if f.opened && !l.listed.Load() {
 		return false
 	}
-	f.handlers = append(slices.Clip(f.handlers), r)
+	f.listeners = append(slices.Clip(f.listeners), l)
 	return true
 }
 
-func (f *fanout) leave(r *Registration) {
+func (f *fanout) leave(l *listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.handlers = slices.DeleteFunc(slices.Clone(f.handlers), func(o *Registration) bool { return o == r })
+	f.listeners = slices.DeleteFunc(slices.Clone(f.listeners), func(o *listener) bool { return o == l })
 }
 
 // told returns the handlers that are told of changes: none before open.
-func (f *fanout) told() []*Registration {
+func (f *fanout) told() []*listener {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.opened {
 		return nil
 	}
-	return f.handlers
+	return f.listeners
 }
 
 // open tells the handlers what is in the store, as if that had just been listed, and from then on each change. Before that
@@ -72,10 +72,10 @@ func (f *fanout) open(stored func() []any) {
 	if again {
 		return
 	}
-	if handlers := f.told(); len(handlers) > 0 {
+	if listeners := f.told(); len(listeners) > 0 {
 		objs := stored()
-		for _, r := range handlers {
-			r.list(objs)
+		for _, l := range listeners {
+			l.list(objs)
 		}
 	}
 }
@@ -84,41 +84,44 @@ func (f *fanout) open(stored func() []any) {
 func (f *fanout) tell(old, new client.Object, listed bool) {
 	f.telling.Lock()
 	defer f.telling.Unlock()
-	for _, r := range f.told() {
-		r.handler(old, new, listed)
+	for _, l := range f.told() {
+		l.handler(old, new, listed)
 	}
+}
+
+// listener is a handler's place at one part of an informer.
+type listener struct {
+	part    *part
+	handler Handler
+	listed  atomic.Bool // it has been told what was in the store when it joined
+}
+
+func (l *listener) list(objs []any) {
+	for _, o := range objs {
+		l.handler(nil, o.(client.Object), true)
+	}
+	l.listed.Store(true)
 }
 
 // Registration is a handler's place at an informer.
 type Registration struct {
-	informer *Informer
-	handler  Handler
-	listed   atomic.Bool     // it has been told what was in the store when it joined
-	parts    []*Registration // if the informer is made of parts
-}
-
-func (r *Registration) list(objs []any) {
-	for _, o := range objs {
-		r.handler(nil, o.(client.Object), true)
-	}
-	r.listed.Store(true)
+	listeners []*listener // one at each part
 }
 
 // HasSynced reports whether the handler has seen all objects of the first list.
 func (r *Registration) HasSynced() bool {
-	if r.parts == nil {
-		return r.listed.Load() && r.informer.filled()
+	for _, l := range r.listeners {
+		if !l.listed.Load() || !l.part.filled() {
+			return false
+		}
 	}
-	return !slices.ContainsFunc(r.parts, func(p *Registration) bool { return !p.HasSynced() })
+	return true
 }
 
 // Remove ends the calls to the handler. Those under way may still finish.
 func (r *Registration) Remove() {
-	for _, p := range r.parts {
-		p.Remove()
-	}
-	if r.parts == nil {
-		r.informer.fanout.leave(r)
+	for _, l := range r.listeners {
+		l.part.fanout.leave(l)
 	}
 }
 

@@ -3,48 +3,24 @@ package cache
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"orrery/kit/client"
 )
 
 // Informer is the cached state of one kind and the stream of its changes.
 type Informer struct {
-	GVK        schema.GroupVersionKind
-	Form       Form
-	resource   schema.GroupVersionResource
-	namespace  string          // empty: all
-	labels     labels.Selector // of the objects that are cached; nil: all
-	store      toolscache.Indexer
-	controller toolscache.Controller // keeps the store
-	full       <-chan struct{}       // closed when the store holds the first list
-	stopped    atomic.Bool
-	fanout     fanout
-	barrier    barrier
-	stop       context.CancelFunc
-	failing    atomic.Pointer[failure]
-	missing    atomic.Bool // the server does not have the kind
-	doubted    atomic.Bool // its store may be out of date; see Cache.Confirm
-	again      again
-	streamed   streamed
-	catchUps   catchUps
-	parts      []*Informer // one for each of several namespaces; an informer that has parts has no store of its own
-}
-
-// failure is why a list or watch does not work, and since when.
-type failure struct {
-	text  string
-	since time.Time
+	GVK      schema.GroupVersionKind
+	Form     Form
+	resource schema.GroupVersionResource
+	labels   labels.Selector // of the objects that are cached; nil: all
+	parts    []*part         // one for all namespaces, or one for each of some; never empty
+	stop     context.CancelFunc
+	catchUps catchUps
 }
 
 // Handler receives the changes of a kind: old is nil for a create, new is nil for a delete.
@@ -55,12 +31,19 @@ type Handler func(old, new client.Object, listed bool)
 // Resource returns the resource that serves the kind.
 func (i *Informer) Resource() schema.GroupVersionResource { return i.resource }
 
+// part returns the part that holds a namespace, or nil if that namespace is not cached.
+func (i *Informer) part(namespace string) *part {
+	for _, p := range i.parts {
+		if p.covers(namespace) {
+			return p
+		}
+	}
+	return nil
+}
+
 // Covers reports whether objects of a namespace are cached; those without a namespace always are.
 func (i *Informer) Covers(namespace string) bool {
-	if i.parts != nil {
-		return namespace == "" || i.part(namespace) != nil
-	}
-	return i.namespace == "" || namespace == "" || i.namespace == namespace
+	return namespace == "" || i.part(namespace) != nil
 }
 
 // Concerns reports whether a write is one that this cache will show: it covers the namespace, and the object has the
@@ -76,25 +59,37 @@ func (i *Informer) Concerns(w client.Write) bool {
 	return held
 }
 
+// Seen reports whether the store shows a write: for a create or update, whether the store or the object in it has
+// reached the resourceVersion that the server returned; for a delete, whether the object is gone, replaced or, unless the
+// server said that it is gone, marked for deletion. A stopped informer shows all it ever will, and so does one that does
+// not cover the namespace.
+func (i *Informer) Seen(w client.Write) bool {
+	p := i.part(w.Key.Namespace)
+	return p == nil || p.seen(w)
+}
+
+// WhenSeen calls wake once, from the informer's goroutine or this one, when the store shows the write. The returned
+// function gives up waiting. wake must not block.
+func (i *Informer) WhenSeen(w client.Write, wake func()) (cancel func()) {
+	if p := i.part(w.Key.Namespace); p != nil {
+		return p.whenSeen(w, wake)
+	}
+	wake()
+	return func() {}
+}
+
 // HasSynced reports whether the first list is in the store, and the store is not in doubt; see Cache.Confirm.
 func (i *Informer) HasSynced() bool {
 	for _, p := range i.parts {
-		if !p.HasSynced() {
+		if !p.filled() || p.doubted.Load() {
 			return false
 		}
 	}
-	return i.parts != nil || i.filled() && !i.doubted.Load()
+	return true
 }
 
-// filled reports whether the first list is in the store. It takes no lock, as it may be called by handlers.
-func (i *Informer) filled() bool {
-	select {
-	case <-i.full:
-		return true
-	default:
-		return false
-	}
-}
+// Missing reports whether the server does not have the kind.
+func (i *Informer) Missing() bool { return i.parts[0].missing.Load() }
 
 // LastError returns the last failure of the list or watch, or "" if it has worked since.
 func (i *Informer) LastError() string {
@@ -105,115 +100,47 @@ func (i *Informer) LastError() string {
 // Failing returns since when the list or watch has failed, and the last reason; "" if it works.
 func (i *Informer) Failing() (since time.Time, reason string) {
 	for _, p := range i.parts {
-		if since, reason := p.Failing(); reason != "" {
+		since, reason := p.failing()
+		switch {
+		case reason == "":
+		case len(i.parts) == 1:
+			return since, reason
+		default:
 			return since, reason + " (namespace " + p.namespace + ")"
 		}
-	}
-	if i.Missing() {
-		return time.Time{}, "the API server does not have this kind"
-	}
-	if f := i.failing.Load(); f != nil {
-		return f.since, f.text
 	}
 	return time.Time{}, ""
 }
 
-// note keeps the result of a list or watch call. Having to list again is not a failure, and neither is being stopped.
-func (i *Informer) note(ctx context.Context, err error) {
-	switch {
-	case err == nil:
-		i.failing.Store(nil)
-	case ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
-		f := &failure{err.Error(), time.Now()}
-		if old := i.failing.Load(); old != nil {
-			f.since = old.since
-		}
-		i.failing.Store(f)
-	}
-}
-
-// noting wraps the list and watch calls of an informer: their results are noted, a list anew that was asked for is made,
-// and watches that begin with all objects are supervised.
-func (i *Informer) noting(lw toolscache.ListerWatcher) toolscache.ListerWatcher {
-	inner := toolscache.ToListerWatcherWithContext(lw)
-	return &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			i.again.list(&o)
-			list, err := inner.ListWithContext(ctx, o)
-			i.note(ctx, err)
-			i.again.listed(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if o.SendInitialEvents != nil && i.streamed.listed() {
-				klog.FromContext(ctx).V(2).Info("The server did not say which was the last object of a watch; listing them", "kind", i.String())
-				return nil, errStreamed
-			}
-			if err := i.again.watch(&o); err != nil {
-				return nil, err
-			}
-			w, err := inner.WatchWithContext(ctx, o)
-			i.note(ctx, err)
-			if err == nil && o.SendInitialEvents != nil {
-				w = i.streamed.follow(w, i.controller.LastSyncResourceVersion)
-			}
-			i.again.watching(w, err, o.SendInitialEvents != nil)
-			return w, err
-		},
-	}
-}
-
-// Get returns the object of that key.
-func (i *Informer) Get(key client.Key) (client.Object, bool) {
-	obj, ok := i.get(key)
-	if !ok {
-		return nil, false
-	}
-	return obj.(client.Object), true
-}
-
-// List returns the objects of a namespace, or all of them if it is empty.
-func (i *Informer) List(namespace string) []client.Object {
-	var raw []any
-	if namespace == "" {
-		raw = i.all()
-	} else {
-		raw, _ = i.by(toolscache.NamespaceIndex, namespace)
-	}
-	out := make([]client.Object, len(raw))
-	for n, o := range raw {
-		out[n] = o.(client.Object)
-	}
-	return out
-}
-
-// AddHandler calls h for every change, one after another. All handlers of an informer are called in turn from one goroutine,
-// so none may block. A handler that is added after the cache was started is told what is in the store before AddHandler
-// returns. The caller must guard h against panics and hold no lock that h takes.
+// AddHandler calls h for every change, one after another. All handlers of an informer are called in turn from one goroutine
+// for each namespace, so none may block. A handler that is added after the cache was started is told what is in the store
+// before AddHandler returns. The caller must guard h against panics and hold no lock that h takes.
 func (i *Informer) AddHandler(h Handler) (*Registration, error) {
-	if i.parts != nil {
-		return i.addToParts(h)
+	if len(i.parts) > 1 {
+		h = oneAtATime(h)
 	}
-	if i.stopped.Load() {
-		return nil, fmt.Errorf("%s is not cached any more", i)
+	r := &Registration{}
+	for _, p := range i.parts {
+		if p.stopped.Load() {
+			r.Remove()
+			return nil, fmt.Errorf("%s is not cached any more", i)
+		}
+		at := &listener{part: p, handler: h}
+		p.fanout.join(at, p.store.List)
+		r.listeners = append(r.listeners, at)
 	}
-	r := &Registration{informer: i, handler: h}
-	i.fanout.join(r, i.all)
 	return r, nil
 }
 
-// tell passes on what has changed in the store.
-func (i *Informer) tell(old, new client.Object, listed bool) {
-	i.barrier.event(old, new)
-	i.fanout.tell(old, new, listed)
-}
-
-func storeKey(key client.Key) string {
-	if key.Namespace == "" {
-		return key.Name
+// oneAtATime keeps the parts of an informer, which run concurrently, from calling a handler at the same time.
+func oneAtATime(h Handler) Handler {
+	var one sync.Mutex
+	return func(old, new client.Object, listed bool) {
+		one.Lock()
+		defer one.Unlock()
+		h(old, new, listed)
 	}
-	return key.Namespace + "/" + key.Name
 }
 
 // String returns kind and group version, for logs.
-func (i *Informer) String() string { return i.GVK.Kind + "." + i.GVK.GroupVersion().String() }
+func (i *Informer) String() string { return kindText(i.GVK) }

@@ -65,7 +65,7 @@ func StoreOf[P client.Object](i *Informer, indexes ...Index[P]) (Store[P], error
 
 // Get returns the object of that key; ok is false if there is none.
 func (s Store[P]) Get(key client.Key) (obj P, ok bool) {
-	raw, found := s.informer.get(key)
+	raw, found := s.informer.Get(key)
 	if !found {
 		return obj, false
 	}
