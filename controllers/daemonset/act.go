@@ -12,19 +12,19 @@ import (
 	"orrery/kit"
 )
 
-// burst is how many pods one step creates, and how many it deletes, at most; the rest follows once the cache shows
-// these. More at once would be hard on image registries.
+// burst is how many pods one step creates, and how many it deletes, at most. The rest follows once the cache shows these
+// writes. More at once would overload image registries.
 const burst = 250
 
-// act carries out a plan. Both halves are tried whatever becomes of the other. It returns in how long there is more to
-// do, 0 for when something changes.
+// act carries out a plan; it deletes pods even if creating some failed. It returns the time after which the rest of the
+// plan can be carried out, or 0.
 func (r *reconciler) act(ctx context.Context, p *pass, v *view, due plan) (wait time.Duration, err error) {
 	wait, err = r.create(ctx, p, v, due.create)
 	return wait, errors.Join(err, r.remove(ctx, v, due.remove))
 }
 
 func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []string) (wait time.Duration, err error) {
-	if nodes, err = r.certain(ctx, p, nodes); err != nil || len(nodes) == 0 {
+	if nodes, err = r.withoutUncached(ctx, p, nodes); err != nil || len(nodes) == 0 {
 		return 0, err
 	}
 	log := klog.FromContext(ctx)
@@ -34,7 +34,7 @@ func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []strin
 	}
 	n, wait := r.allowances.Take(ctx, v.set, v.desired, len(nodes), burst, v.now)
 	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes[:n])
-	model := v.present.newPod(v.set)
+	model := v.current.newPod(v.set)
 	made, err := r.control.CreateMany(ctx, v.set, n, func(i int) *corev1.Pod { return pinned(model, nodes[i]) })
 	r.allowances.GiveBack(kit.KeyOf(v.set), n-made)
 	return wait, err
@@ -50,7 +50,7 @@ func (r *reconciler) remove(ctx context.Context, v *view, all []removal) error {
 		pods = append(pods, d.pod)
 		switch d.ended {
 		case corev1.PodFailed:
-			r.failures.deleted(r.where(v, d.node), v.now)
+			r.failures.deleted(r.failureKey(v, d.node), v.now)
 			log.V(2).Info("Found a failed pod; deleting it", "daemonSet", klog.KObj(v.set), "pod", klog.KObj(d.pod), "node", d.node)
 			r.recorder.Eventf(v.set, corev1.EventTypeWarning, "FailedDaemonPod",
 				"Found failed daemon pod %s/%s on node %s, will try to kill it", d.pod.Namespace, d.pod.Name, d.node)
@@ -63,7 +63,7 @@ func (r *reconciler) remove(ctx context.Context, v *view, all []removal) error {
 	return r.control.DeleteMany(ctx, v.set, pods)
 }
 
-// where names the failures of a DaemonSet's pods on a node.
-func (r *reconciler) where(v *view, node string) failing {
-	return failing{set: v.set.UID, generation: v.set.Status.ObservedGeneration, node: node}
+// failureKey returns the key under which failures of a DaemonSet's pods on a node are counted.
+func (r *reconciler) failureKey(v *view, node string) failureKey {
+	return failureKey{set: v.set.UID, generation: v.set.Status.ObservedGeneration, node: node}
 }

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	firstBackoff = time.Second
-	longBackoff  = 15 * time.Minute
-	// forgiven is how long a node has to be without a failed pod for its failures to be forgotten.
-	forgiven = 2 * longBackoff
-	// sweepEvery is how often failures are looked through for those that are forgiven.
-	sweepEvery = time.Minute
+	minBackoff = time.Second
+	maxBackoff = 15 * time.Minute
+	// forgetAfter is how long a node has to be without a failed pod for its backoff to start over.
+	forgetAfter = 2 * maxBackoff
+	// sweepPeriod is how often old failures are dropped.
+	sweepPeriod = time.Minute
 )
 
-// failures holds back the deletion of failed pods, per DaemonSet and node, for twice as long after each. A kubelet that
-// refuses a pod refuses the next one too, and would do so as fast as they are made.
+// failures delays the deletion of failed pods with an exponential backoff per DaemonSet and node. A kubelet that rejects a
+// pod rejects its replacement too: without a delay, pods would be created and deleted as fast as possible.
 type failures struct {
 	mu    sync.Mutex // guards the fields below
-	at    map[failing]failure
+	at    map[failureKey]failure
 	swept time.Time
 }
 
-// failing is where pods fail. What is seen of a new generation of the DaemonSet starts afresh.
-type failing struct {
+// failureKey is what failures are counted by. The backoff starts over with a new generation of the DaemonSet.
+type failureKey struct {
 	set        types.UID
 	generation int64
 	node       string
@@ -33,40 +33,40 @@ type failing struct {
 
 type failure struct {
 	last time.Time     // when a failed pod was deleted
-	wait time.Duration // until the next may be
+	wait time.Duration // from then until the next may be deleted
 }
 
-// blocked returns for how long the failed pods there have to be left alone; 0 if they may be deleted.
-func (f *failures) blocked(where failing, now time.Time) time.Duration {
+// blocked returns how long failed pods must not be deleted yet; 0 if they may be.
+func (f *failures) blocked(key failureKey, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return max(0, f.at[where].last.Add(f.at[where].wait).Sub(now))
+	return max(0, f.at[key].last.Add(f.at[key].wait).Sub(now))
 }
 
-// deleted notes that a failed pod is being deleted.
-func (f *failures) deleted(where failing, now time.Time) {
+// deleted records that a failed pod is being deleted.
+func (f *failures) deleted(key failureKey, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.at == nil {
-		f.at = map[failing]failure{}
+		f.at = map[failureKey]failure{}
 	}
 	f.sweep(now)
-	next := failure{last: now, wait: firstBackoff}
-	if before, ok := f.at[where]; ok && now.Sub(before.last) <= forgiven {
-		next.wait = min(2*before.wait, longBackoff)
+	next := failure{last: now, wait: minBackoff}
+	if before, ok := f.at[key]; ok && now.Sub(before.last) <= forgetAfter {
+		next.wait = min(2*before.wait, maxBackoff)
 	}
-	f.at[where] = next
+	f.at[key] = next
 }
 
-// sweep drops what is forgiven. f.mu is held.
+// sweep drops the failures whose backoff would start over anyway. f.mu is held.
 func (f *failures) sweep(now time.Time) {
-	if now.Sub(f.swept) < sweepEvery {
+	if now.Sub(f.swept) < sweepPeriod {
 		return
 	}
 	f.swept = now
-	for where, what := range f.at {
-		if now.Sub(what.last) > forgiven {
-			delete(f.at, where)
+	for key, failed := range f.at {
+		if now.Sub(failed.last) > forgetAfter {
+			delete(f.at, key)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 func TestTheBackoffDoublesUpToAQuarterOfAnHour(t *testing.T) {
 	var f failures
-	at, now := failing{"uid", 1, "n"}, noon
+	at, now := failureKey{"uid", 1, "n"}, noon
 	if d := f.blocked(at, now); d != 0 {
 		t.Errorf("blocked for %v before the first failure", d)
 	}
@@ -34,8 +34,8 @@ func TestTheBackoffDoublesUpToAQuarterOfAnHour(t *testing.T) {
 
 func TestTheBackoffIsPerNodeGenerationAndSet(t *testing.T) {
 	var f failures
-	f.deleted(failing{"uid", 1, "n"}, noon)
-	for _, other := range []failing{{"uid", 1, "m"}, {"uid", 2, "n"}, {"other", 1, "n"}} {
+	f.deleted(failureKey{"uid", 1, "n"}, noon)
+	for _, other := range []failureKey{{"uid", 1, "m"}, {"uid", 2, "n"}, {"other", 1, "n"}} {
 		if d := f.blocked(other, noon); d != 0 {
 			t.Errorf("%+v is blocked for %v", other, d)
 		}
@@ -46,14 +46,14 @@ func TestFailuresAreForgivenAndForgotten(t *testing.T) {
 	var f failures
 	now := noon
 	for range 5 {
-		f.deleted(failing{"uid", 1, "n"}, now)
+		f.deleted(failureKey{"uid", 1, "n"}, now)
 	}
 	for i := range 1000 {
-		f.deleted(failing{"uid", 1, fmt.Sprint(i)}, now)
+		f.deleted(failureKey{"uid", 1, fmt.Sprint(i)}, now)
 	}
-	now = now.Add(forgiven + time.Second)
-	f.deleted(failing{"uid", 1, "n"}, now)
-	if d := f.blocked(failing{"uid", 1, "n"}, now); d != time.Second {
+	now = now.Add(forgetAfter + time.Second)
+	f.deleted(failureKey{"uid", 1, "n"}, now)
+	if d := f.blocked(failureKey{"uid", 1, "n"}, now); d != time.Second {
 		t.Errorf("blocked for %v after half an hour without a failure", d)
 	}
 	if len(f.at) != 1 {

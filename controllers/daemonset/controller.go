@@ -27,7 +27,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 2}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"daemonset"}, ServiceAccount: "daemon-set-controller", EventSource: "daemonset-controller",
-		Summary:  "runs a pod of each DaemonSet on every node that it is meant for",
+		Summary:  "runs a pod of each DaemonSet on every eligible node",
 		AddFlags: o.addFlags, Validate: o.validate, RBAC: rules(), Init: o.init,
 	}
 }
@@ -73,7 +73,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	return true, newReconciler(cc).complete(cc, int(o.workers), skipped)
 }
 
-// complete builds the two loops: that of the DaemonSets, and that of the nodes, which calls for DaemonSets.
+// complete builds the two loops: the one for DaemonSets, and the one for nodes, which requeues DaemonSets.
 func (r *reconciler) complete(cc kit.ControllerContext, workers int, skipped func(schema.GroupResource)) error {
 	nodes := kit.NewController(cc, kit.Func[string](r.reconcileNode)).Loop("node-updates").
 		Watch(kit.WatchChanges[corev1.Node](r.changes.note)).

@@ -16,43 +16,43 @@ import (
 type plan struct {
 	create []string      // nodes that get a pod
 	remove []removal     // pods to delete
-	after  time.Duration // when a pod that has to wait can go; 0 if none waits
+	after  time.Duration // when there is more to do if nothing changes; 0 for never
 }
 
 // removal is a pod to delete.
 type removal struct {
 	pod  *corev1.Pod
 	node string
-	// ended is the phase of a pod that has ended by itself, which is worth an event; else empty.
+	// ended is the phase of a pod that has ended by itself, which is reported in an event; otherwise empty.
 	ended corev1.PodPhase
 }
 
-// wait notes that there is something to do in d, if it is not 0.
+// wait records that there is more to do in d, if d is not 0.
 func (p *plan) wait(d time.Duration) {
 	if d > 0 && (p.after == 0 || d < p.after) {
 		p.after = d
 	}
 }
 
-func (p *plan) drop(s spot, pods ...*corev1.Pod) {
+func (p *plan) drop(s nodeState, pods ...*corev1.Pod) {
 	for _, pod := range pods {
 		p.remove = append(p.remove, removal{pod: pod, node: s.node})
 	}
 }
 
-// sort puts the nodes in an order that does not depend on the cache's.
+// sort sorts by node, so that the plan does not depend on the order of the cache.
 func (p *plan) sort() {
 	slices.Sort(p.create)
 	slices.SortStableFunc(p.remove, func(a, b removal) int { return strings.Compare(a.node, b.node) })
 }
 
-// manage brings each node to the pods that it is to have, whatever template they are from: one where a pod is to run,
-// none where none may stay, and none that has ended. blocked tells for how long the pods that fail on a node have to be
-// left alone.
+// manage plans for each node to have the pods that it should have, whatever their template: one if a pod should run there,
+// none if none may stay, and none that has ended. blocked returns how long the failed pods of a node must not be deleted
+// yet.
 func manage(v *view, blocked func(node string) time.Duration) plan {
 	var p plan
 	surging := allowsSurge(v.set)
-	for _, s := range v.spots {
+	for _, s := range v.nodes {
 		switch {
 		case s.run && len(s.pods) == 0:
 			p.create = append(p.create, s.node)
@@ -69,7 +69,7 @@ func manage(v *view, blocked func(node string) time.Duration) plan {
 				p.drop(s, running[1:]...)
 			}
 		case s.gone:
-			// The pod collector deletes what was bound to a node that is gone. It does not know of pods that waited for it.
+			// The pod garbage collector deletes pods that were bound to a missing node, but not those that were only pinned to it.
 			p.dropIf(s, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 		default:
 			p.dropIf(s, func(*corev1.Pod) bool { return true })
@@ -79,8 +79,8 @@ func manage(v *view, blocked func(node string) time.Duration) plan {
 	return p
 }
 
-// dropIf plans to delete those pods of a node that are not being deleted yet.
-func (p *plan) dropIf(s spot, want func(*corev1.Pod) bool) {
+// dropIf plans to delete those pods of a node that want selects, unless they are being deleted already.
+func (p *plan) dropIf(s nodeState, want func(*corev1.Pod) bool) {
 	for _, pod := range s.pods {
 		if pod.DeletionTimestamp == nil && want(pod) {
 			p.drop(s, pod)
@@ -88,9 +88,9 @@ func (p *plan) dropIf(s spot, want func(*corev1.Pod) bool) {
 	}
 }
 
-// clear plans to delete the pods of a node that have ended, and returns those that have not. held tells that a failed
-// pod has to wait, and with it the next pod of its node.
-func (p *plan) clear(s spot, blocked func(node string) time.Duration) (running []*corev1.Pod, held bool) {
+// clear plans to delete the pods of a node that have ended, and returns those that have not. held reports that a failed pod
+// must stay for now, which also delays its replacement.
+func (p *plan) clear(s nodeState, blocked func(node string) time.Duration) (running []*corev1.Pod, held bool) {
 	for i, pod := range s.pods {
 		switch phase := pod.Status.Phase; {
 		case pod.DeletionTimestamp != nil:
@@ -112,13 +112,13 @@ func (p *plan) clear(s spot, blocked func(node string) time.Duration) (running [
 	return running, held
 }
 
-// pair plans for a node on which an old and a new pod may run side by side: the old one for as long as it is ready and
-// the new one is not available. Of several alike only the oldest stays.
-func (p *plan) pair(v *view, s spot, running []*corev1.Pod) {
+// pair plans for a node that may have an old and a new pod at the same time: the old one stays as long as it is ready and
+// the new one is not available. Of several old or several new pods only the first by precedence stays.
+func (p *plan) pair(v *view, s nodeState, running []*corev1.Pod) {
 	slices.SortFunc(running, byPrecedence)
 	var fresh, old *corev1.Pod
 	for _, pod := range running {
-		switch isNew := v.present.hashed(pod); {
+		switch isNew := v.current.matchesHash(pod); {
 		case isNew && fresh == nil:
 			fresh = pod
 		case !isNew && old == nil:
@@ -138,7 +138,7 @@ func allowsSurge(set *appsv1.DaemonSet) bool {
 	return err == nil && n > 0
 }
 
-// surgeOf returns on how many of the desired nodes a second pod may run.
+// surgeOf returns how many of the desired nodes may have a second pod.
 func surgeOf(set *appsv1.DaemonSet, desired int) (int, error) {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || r == nil || r.MaxSurge == nil {

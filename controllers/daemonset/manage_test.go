@@ -26,10 +26,10 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 //
 // Pods are named after their node and place: a0, a1.
 func parseView(text string, opts ...setOption) *view {
-	v := &view{set: newSet("ds", append([]setOption{minReady(60)}, opts...)...), now: noon, present: edition{hash: "new", generation: "7"}}
+	v := &view{set: newSet("ds", append([]setOption{minReady(60)}, opts...)...), now: noon, current: templateID{hash: "new", generation: "7"}}
 	for _, line := range strings.Split(text, ";") {
 		words := strings.Fields(line)
-		s := spot{node: words[0], verdict: verdict{true, true}}
+		s := nodeState{node: words[0], verdict: verdict{true, true}}
 		for _, w := range words[1:] {
 			switch w {
 			case "keep":
@@ -45,7 +45,7 @@ func parseView(text string, opts ...setOption) *view {
 		if s.run {
 			v.desired++
 		}
-		v.spots = append(v.spots, s)
+		v.nodes = append(v.nodes, s)
 	}
 	return v
 }
@@ -178,12 +178,12 @@ func TestPodsAreSortedByNode(t *testing.T) {
 		newNode("a"), newNode("b"), newNode("c"),
 		newNode("k", taint("x", corev1.TaintEffectNoSchedule)), newNode("l", taint("x", corev1.TaintEffectNoSchedule)),
 	}
-	v := survey(set, newPlacement(&set.Spec.Template.Spec, false), nodes, all, edition{}, noon)
+	v := newView(set, newPlacement(&set.Spec.Template.Spec, false), nodes, all, templateID{}, noon)
 	if v.desired != 3 {
 		t.Errorf("%d nodes are to run a pod, want 3", v.desired)
 	}
 	var got []string
-	for _, s := range v.spots {
+	for _, s := range v.nodes {
 		line := fmt.Sprintf("%s %v %v %v:", s.node, s.run, s.stay, s.gone)
 		for _, p := range s.pods {
 			line += " " + p.Name
@@ -193,6 +193,6 @@ func TestPodsAreSortedByNode(t *testing.T) {
 	slices.Sort(got)
 	want := []string{"a true true false: waiting bound", "b true true false: stopping", "c true true false:", "k false true false: kept", "z false false true: lost"}
 	if !slices.Equal(got, want) {
-		t.Errorf("spots\n%q, want\n%q", got, want)
+		t.Errorf("nodes\n%q, want\n%q", got, want)
 	}
 }

@@ -11,15 +11,14 @@ import (
 	"orrery/kit"
 )
 
-// nodeChanges remembers, of each node that has changed, what it was like since it was last looked at, nil for a time when
-// it did not exist. A DaemonSet may have been reconciled at any of these times. It holds nodes only until they are looked
-// at again.
+// nodeChanges holds the earlier versions of each node that has changed and is not processed yet, nil for a time when the
+// node did not exist. All versions are needed: a DaemonSet may have been reconciled with any of them.
 type nodeChanges struct {
 	mu     sync.Mutex // guards before
 	before map[string][]*corev1.Node
 }
 
-// note returns the key of a node if what decides about pods has changed: its labels and its taints.
+// note returns the key of a node if the fields that placement depends on have changed: its labels and its taints.
 func (c *nodeChanges) note(old, new *corev1.Node) []string {
 	node := new
 	switch {
@@ -37,7 +36,7 @@ func (c *nodeChanges) note(old, new *corev1.Node) []string {
 	return []string{node.Name}
 }
 
-// take returns what a node was like before each of its changes.
+// take returns, and forgets, the versions of a node before each of its changes.
 func (c *nodeChanges) take(name string) []*corev1.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,23 +45,23 @@ func (c *nodeChanges) take(name string) []*corev1.Node {
 	return old
 }
 
-// reconcileNode calls for the DaemonSets that want something else with a node than before.
+// reconcileNode requeues the DaemonSets whose verdict on a node has changed.
 func (r *reconciler) reconcileNode(_ context.Context, name string) (kit.Result, error) {
 	before := r.changes.take(name)
-	// The node is read after the change was taken: a change that comes in between leads here once more.
+	// The node is read after its changes are taken: a change in between queues the node again.
 	now, _ := r.nodes.Get(kit.Key{Name: name})
 	for _, set := range r.sets.List("") {
 		where := r.placements.of(set)
-		wants := where.about(now)
-		if slices.ContainsFunc(before, func(old *corev1.Node) bool { return where.about(old) != wants }) {
+		wants := where.verdictOn(now)
+		if slices.ContainsFunc(before, func(old *corev1.Node) bool { return where.verdictOn(old) != wants }) {
 			r.wake.Add(kit.KeyOf(set))
 		}
 	}
 	return kit.Done, nil
 }
 
-// about is judge for a node that may not exist.
-func (p *placement) about(node *corev1.Node) verdict {
+// verdictOn is judge for a node that may be nil.
+func (p *placement) verdictOn(node *corev1.Node) verdict {
 	if node == nil {
 		return verdict{}
 	}

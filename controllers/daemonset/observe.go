@@ -18,7 +18,7 @@ import (
 	"orrery/kit"
 )
 
-// pass is what one reconcile knows of its DaemonSet.
+// pass is the state of one reconcile.
 type pass struct {
 	set      *appsv1.DaemonSet // from the cache: read-only
 	selector labels.Selector
@@ -26,12 +26,12 @@ type pass struct {
 	nodes    []*corev1.Node
 	pods     []*corev1.Pod                // claimed
 	old      []*appsv1.ControllerRevision // of earlier templates, sorted
-	present  edition
-	last     *view // of these pods; nil before the first
+	current  templateID
+	last     *view // of the current pods; nil if it has to be made
 }
 
-// observe collects what there is of a DaemonSet, taking what it wants and nobody has. It returns nil if that has to be
-// done again, which a change that it made brings about.
+// observe reads the state of a DaemonSet, adopting and releasing pods and revisions. It returns nil if it changed something
+// that requeues the DaemonSet, and the reconcile has to start over.
 func (r *reconciler) observe(ctx context.Context, set *appsv1.DaemonSet) (*pass, error) {
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *reconciler) observe(ctx context.Context, set *appsv1.DaemonSet) (*pass,
 	return p, nil
 }
 
-// claim returns the pods of a DaemonSet, those included that are on their way out.
+// claim adopts and releases pods, and returns those of the DaemonSet, including terminating ones.
 func (r *reconciler) claim(ctx context.Context, set *appsv1.DaemonSet, selector labels.Selector, recheck func(context.Context) error) ([]*corev1.Pod, error) {
 	candidates := index.PodsOf(r.pods, r.byOwner, set, kind.Kind)
 	for _, pod := range r.pods.By(r.orphans, set.Namespace) {
@@ -70,16 +70,15 @@ func (r *reconciler) claim(ctx context.Context, set *appsv1.DaemonSet, selector 
 	return pods, nil
 }
 
-// view returns the view of the pods as last read.
+// view returns the view of the pods as last read, making it if necessary.
 func (p *pass) view(now time.Time) *view {
 	if p.last == nil {
-		p.last = survey(p.set, p.where, p.nodes, p.pods, p.present, now)
+		p.last = newView(p.set, p.where, p.nodes, p.pods, p.current, now)
 	}
 	return p.last
 }
 
-// refresh reads the pods again. The cache may not show yet that some have been adopted, and others released, in this
-// pass.
+// refresh reads the pods again. The cache may not show yet that pods were adopted or released in this pass.
 func (r *reconciler) refresh(p *pass) {
 	pods := slices.DeleteFunc(index.PodsOf(r.pods, r.byOwner, p.set, kind.Kind), func(pod *corev1.Pod) bool {
 		return !p.selector.Matches(labels.Set(pod.Labels))

@@ -13,20 +13,20 @@ import (
 	"orrery/kit"
 )
 
-// verdict is what a DaemonSet wants with a node.
+// verdict says whether a node is eligible for the pods of a DaemonSet.
 type verdict struct {
-	run  bool // a pod is to run there
-	stay bool // a pod that is there may stay
+	run  bool // a pod should run there
+	stay bool // a pod that is already there may stay
 }
 
-// placement decides on which nodes the pods of one template run. It is made once for many nodes: what takes time is to
-// read the selectors.
+// placement decides on which nodes the pods of one template run. It is made once for many nodes, because parsing the
+// selectors is expensive.
 type placement struct {
 	nodeName    string // the only node that the template allows; empty for any
 	restricted  bool   // affinity rules some nodes out
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
-	compare     bool // tolerations may compare numbers
+	compare     bool // the comparison operators of tolerations (Gt, Lt) are enabled
 }
 
 func newPlacement(spec *corev1.PodSpec, compare bool) *placement {
@@ -39,14 +39,14 @@ func newPlacement(spec *corev1.PodSpec, compare bool) *placement {
 	}
 }
 
-// judge decides on one node. The unschedulable mark and the conditions of a node count only as taints, all of which but
-// those that the template has to tolerate by itself are tolerated.
+// judge decides about one node. spec.unschedulable and the conditions of a node matter only through the taints that stand
+// for them, most of which every daemon pod tolerates; see daemonTolerations.
 func (p *placement) judge(node *corev1.Node) verdict {
 	if p.nodeName != "" && p.nodeName != node.Name {
 		return verdict{}
 	}
 	if p.restricted {
-		// A term that cannot be read matches nothing, as for the scheduler.
+		// A term that cannot be parsed matches nothing, as in the scheduler.
 		if match, _ := p.affinity.Match(node); !match {
 			return verdict{}
 		}
@@ -75,9 +75,9 @@ func (p *placement) tolerates(taint *corev1.Taint) bool {
 	return false
 }
 
-// troubles are the taints that every daemon tolerates for ever: it is there to serve the node in trouble too, and an
-// eviction would only be followed by a new pod on the same node.
-var troubles = []struct {
+// daemonTolerations are the taints that every daemon pod tolerates without a time limit. It has to serve a node in trouble
+// too, and an eviction would only be followed by a new pod on the same node.
+var daemonTolerations = []struct {
 	key    string
 	effect corev1.TaintEffect
 }{
@@ -89,11 +89,11 @@ var troubles = []struct {
 	{corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule},
 }
 
-// tolerationsOf returns the tolerations of the pods of a template: its own and those that every daemon gets.
+// tolerationsOf returns the tolerations of the pods of a template: its own and those that every daemon pod gets.
 func tolerationsOf(spec *corev1.PodSpec) []corev1.Toleration {
-	out := make([]corev1.Toleration, len(spec.Tolerations), len(spec.Tolerations)+len(troubles)+1)
+	out := make([]corev1.Toleration, len(spec.Tolerations), len(spec.Tolerations)+len(daemonTolerations)+1)
 	copy(out, spec.Tolerations)
-	for _, t := range troubles {
+	for _, t := range daemonTolerations {
 		out = withToleration(out, t.key, t.effect)
 	}
 	if spec.HostNetwork {
@@ -102,7 +102,7 @@ func tolerationsOf(spec *corev1.PodSpec) []corev1.Toleration {
 	return out
 }
 
-// withToleration adds a toleration without a time limit, or takes the limit off one that is there.
+// withToleration adds a toleration without a time limit, or removes the limit of an existing one.
 func withToleration(all []corev1.Toleration, key string, effect corev1.TaintEffect) []corev1.Toleration {
 	add := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 	found := false
@@ -117,15 +117,15 @@ func withToleration(all []corev1.Toleration, key string, effect corev1.TaintEffe
 	return append(all, add)
 }
 
-// placements remembers the placement of each DaemonSet for as long as its spec stays the same.
+// placements caches the placement of each DaemonSet until its generation changes.
 type placements struct {
 	compare bool
 
 	mu    sync.Mutex // guards byKey
-	byKey map[kit.Key]remembered
+	byKey map[kit.Key]cachedPlacement
 }
 
-type remembered struct {
+type cachedPlacement struct {
 	uid        types.UID
 	generation int64
 	*placement
@@ -141,20 +141,20 @@ func (p *placements) of(set *appsv1.DaemonSet) *placement {
 	}
 	made := newPlacement(&set.Spec.Template.Spec, p.compare)
 	if p.byKey == nil {
-		p.byKey = map[kit.Key]remembered{}
+		p.byKey = map[kit.Key]cachedPlacement{}
 	}
-	p.byKey[key] = remembered{set.UID, set.Generation, made}
+	p.byKey[key] = cachedPlacement{set.UID, set.Generation, made}
 	return made
 }
 
-// forget drops what is known of a DaemonSet that is gone.
+// forget drops the placement of a deleted DaemonSet.
 func (p *placements) forget(key kit.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.byKey, key)
 }
 
-// sameTaints reports whether two lists of taints mean the same to daemons.
+// sameTaints compares taints, ignoring when they were added.
 func sameTaints(a, b []corev1.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool {
 		return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect

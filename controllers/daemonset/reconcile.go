@@ -33,12 +33,12 @@ type reconciler struct {
 	live       *client.Client
 	recorder   record.EventRecorder
 
-	placements placements
-	failures   failures
-	changes    nodeChanges
-	doubts     doubts
-	allowances *podctl.Allowances
-	wake       *kit.Trigger[kit.Key]
+	placements  placements
+	failures    failures
+	changes     nodeChanges
+	lostCreates lostCreates
+	allowances  *podctl.Allowances
+	wake        *kit.Trigger[kit.Key]
 }
 
 func newReconciler(cc kit.ControllerContext) *reconciler {
@@ -51,18 +51,18 @@ func newReconciler(cc kit.ControllerContext) *reconciler {
 		wake:       kit.NewTrigger[kit.Key](), allowances: podctl.NewAllowances(),
 	}
 	r.pods = kit.Store(cc, r.byOwner, r.orphans)
-	r.control = podctl.Control{Client: cc.Client, Recorder: cc.Recorder, Lost: r.doubts.raise}
+	r.control = podctl.Control{Client: cc.Client, Recorder: cc.Recorder, Lost: r.lostCreates.add}
 	return r
 }
 
-// Reconcile takes one DaemonSet a step on. One that is being deleted is left to the garbage collector: what it counted
-// by may be gone already.
+// Reconcile advances one DaemonSet by one step. A DaemonSet that is being deleted is left alone, its status included: the
+// garbage collector may already be deleting the pods that it counts.
 func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
 	set, ok := r.sets.Get(key)
 	switch {
 	case !ok:
 		r.placements.forget(key)
-		r.doubts.clear(key)
+		r.lostCreates.clear(key)
 		r.allowances.Forget(key)
 		return kit.Done, nil
 	case selectsAll(set.Spec.Selector):
@@ -79,27 +79,27 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	wait, err := r.step(ctx, p)
 	v := p.view(time.Now())
 	if err := errors.Join(err, r.report(ctx, v)); err != nil {
-		return v.nextLook(), err
+		return v.nextAvailable(), err
 	}
-	return kit.Sooner(kit.After(wait), v.nextLook()), nil
+	return kit.Sooner(kit.After(wait), v.nextAvailable()), nil
 }
 
 func selectsAll(s *metav1.LabelSelector) bool {
 	return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
-// step does what is due now, and returns when there will be more to do if nothing changes before.
+// step does what is due now, and returns the time after which there is more to do even if nothing changes, or 0.
 func (r *reconciler) step(ctx context.Context, p *pass) (time.Duration, error) {
 	v := p.view(time.Now())
-	due := manage(v, func(node string) time.Duration { return r.failures.blocked(r.where(v, node), v.now) })
+	due := manage(v, func(node string) time.Duration { return r.failures.blocked(r.failureKey(v, node), v.now) })
 	more, err := r.act(ctx, p, v, due)
 	if err != nil {
-		return 0, fmt.Errorf("bring the nodes of %s to their pods: %w", klog.KObj(p.set), err)
+		return 0, fmt.Errorf("manage the pods of %s: %w", klog.KObj(p.set), err)
 	}
 	if len(due.create) > 0 {
 		r.refresh(p) // creating many takes a while
 	}
-	// Pods being deleted would be counted as if they stayed.
+	// roll would not see that the pods just deleted are going away.
 	if len(due.remove) == 0 && p.set.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		v = p.view(time.Now())
 		next, err := roll(v)
@@ -120,21 +120,21 @@ func (r *reconciler) step(ctx context.Context, p *pass) (time.Duration, error) {
 	return due.after, r.truncate(ctx, p)
 }
 
-// nextLook asks to be called when the next pod has been ready for long enough.
-func (v *view) nextLook() kit.Result {
+// nextAvailable requeues the DaemonSet for when the next pod has been ready for minReadySeconds.
+func (v *view) nextAvailable() kit.Result {
 	seconds := v.set.Spec.MinReadySeconds
 	if seconds <= 0 {
 		return kit.Done
 	}
 	var next kit.Result
-	for _, s := range v.spots {
+	for _, s := range v.nodes {
 		for _, pod := range s.pods {
 			if !podctl.Ready(pod) || v.available(pod) {
 				continue
 			}
 			wait, known := podctl.AvailableIn(pod, seconds, v.now)
 			if !known {
-				// A pod that does not say since when it is ready never becomes available; looking again is cheap.
+				// Without a transition time of its Ready condition a pod never becomes available; checking again is cheap.
 				wait = time.Duration(seconds) * time.Second
 			}
 			next = kit.Sooner(next, kit.After(wait))

@@ -16,11 +16,11 @@ import (
 	"orrery/kit/client"
 )
 
-// identify finds the revision of the present template, or makes it. ok is false, without an error, if its name was taken
-// by another one: the status, which counts that, brings the DaemonSet back under another name.
+// identify finds or creates the revision of the current template. ok is false, without an error, if its name is taken by
+// another revision: the collision count in the status has then changed, which requeues the DaemonSet and changes the name.
 func (r *reconciler) identify(ctx context.Context, p *pass, revisions []*appsv1.ControllerRevision) (ok bool, err error) {
 	for i := range revisions {
-		if revisions[i], err = r.labelled(ctx, revisions[i]); err != nil {
+		if revisions[i], err = r.withHash(ctx, revisions[i]); err != nil {
 			return false, err
 		}
 	}
@@ -29,12 +29,12 @@ func (r *reconciler) identify(ctx context.Context, p *pass, revisions []*appsv1.
 	if err != nil {
 		return false, fmt.Errorf("compare revisions of %s: %w", klog.KObj(p.set), err)
 	}
-	p.present.generation = generationOf(p.set)
+	p.current.generation = generationOf(p.set)
 	if current == nil {
 		p.old = revisions
-		return r.make(ctx, p, want)
+		return r.createRevision(ctx, p, want)
 	}
-	p.present.hash = current.Labels[hashLabel]
+	p.current.hash = current.Labels[hashLabel]
 	for _, other := range revisions {
 		switch {
 		case other.UID == current.UID:
@@ -50,11 +50,11 @@ func (r *reconciler) identify(ctx context.Context, p *pass, revisions []*appsv1.
 			return false, fmt.Errorf("compare revision %s: %w", klog.KObj(other), err)
 		}
 		if same {
-			p.present.alike = append(p.present.alike, other.Labels[hashLabel])
+			p.current.equivalent = append(p.current.equivalent, other.Labels[hashLabel])
 		}
 		p.old = append(p.old, other)
 	}
-	// Whoever goes back to an earlier template has it as the latest revision.
+	// After a rollback the earlier template's revision becomes the latest.
 	if next := history.Next(p.old); current.Revision < next {
 		if _, err := r.history.Renumber(ctx, current, next); err != nil {
 			return false, err
@@ -63,8 +63,9 @@ func (r *reconciler) identify(ctx context.Context, p *pass, revisions []*appsv1.
 	return true, nil
 }
 
-// labelled returns a revision with a hash, which is its name if it was made before there were hashes.
-func (r *reconciler) labelled(ctx context.Context, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
+// withHash returns a revision that has the hash label. If it was made before there were hashes, it is labelled with its
+// name.
+func (r *reconciler) withHash(ctx context.Context, revision *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	if _, ok := revision.Labels[hashLabel]; ok {
 		return revision, nil
 	}
@@ -87,8 +88,8 @@ func labelPatch(hash string) (client.Patch, error) {
 	return client.MergePatch(data), nil
 }
 
-// make stores a revision of the present template.
-func (r *reconciler) make(ctx context.Context, p *pass, want *history.Wanted) (ok bool, err error) {
+// createRevision creates the revision of the current template; ok is as for identify.
+func (r *reconciler) createRevision(ctx context.Context, p *pass, want *history.Wanted) (ok bool, err error) {
 	data, err := want.Data()
 	if err != nil {
 		return false, err
@@ -101,25 +102,25 @@ func (r *reconciler) make(ctx context.Context, p *pass, want *history.Wanted) (o
 	if taken {
 		return false, r.collide(ctx, p.set, revision.Name)
 	}
-	if p.present.hash, ok = stored.Labels[hashLabel]; !ok {
-		p.present.hash = stored.Name
+	if p.current.hash, ok = stored.Labels[hashLabel]; !ok {
+		p.current.hash = stored.Name
 	}
 	return true, nil
 }
 
-// collide counts that the name of a revision is taken. The live object is asked first: a count that the cache does not
-// show yet makes another name already.
+// collide increments the collision count because the name of a revision is taken. It reads the live object first: if the
+// count there is higher than in the cache, the next reconcile uses a different name already.
 func (r *reconciler) collide(ctx context.Context, set *appsv1.DaemonSet, name string) error {
 	now, err := client.Get[appsv1.DaemonSet](ctx, r.live, kit.KeyOf(set))
 	if err != nil {
-		return fmt.Errorf("read %s, whose revision %s has a taken name: %w", klog.KObj(set), name, err)
+		return fmt.Errorf("read %s after a name collision of revision %s: %w", klog.KObj(set), name, err)
 	}
 	if now.UID != set.UID {
 		return nil
 	}
 	known, counted := set.Status.CollisionCount, now.Status.CollisionCount
 	if (known == nil) != (counted == nil) || known != nil && *known != *counted {
-		return fmt.Errorf("name the revision of %s: the cache shows an earlier count of collisions", klog.KObj(set))
+		return fmt.Errorf("name the revision of %s: the collision count in the cache is out of date", klog.KObj(set))
 	}
 	collisions := int32(1)
 	if counted != nil {
@@ -133,7 +134,7 @@ func (r *reconciler) collide(ctx context.Context, set *appsv1.DaemonSet, name st
 	return nil
 }
 
-// merge lets one revision stand for another with the same data: the pods of the other become its own.
+// merge replaces one revision by another with the same data: its pods are relabelled, and it is deleted.
 func (r *reconciler) merge(ctx context.Context, p *pass, keep, other *appsv1.ControllerRevision) error {
 	patch, err := labelPatch(keep.Labels[hashLabel])
 	if err != nil {
@@ -148,12 +149,12 @@ func (r *reconciler) merge(ctx context.Context, p *pass, keep, other *appsv1.Con
 		}
 	}
 	if err := client.Delete(ctx, r.client, other, client.IfUID(other.UID)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete revision %s, which repeats %s: %w", klog.KObj(other), keep.Name, err)
+		return fmt.Errorf("delete revision %s, a duplicate of %s: %w", klog.KObj(other), keep.Name, err)
 	}
 	return nil
 }
 
-// truncate deletes the oldest revisions beyond the limit that no pod was made from.
+// truncate deletes the oldest revisions beyond the history limit, except those that still have pods.
 func (r *reconciler) truncate(ctx context.Context, p *pass) error {
 	limit := p.set.Spec.RevisionHistoryLimit
 	if limit == nil || len(p.old) <= int(*limit) {

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// bounds are how far an update may go at a time.
+// bounds limit a rolling update.
 type bounds struct {
 	unavailable int // nodes that may be without an available pod
-	surge       int // nodes that may have a second pod; if 0, old pods go before new ones come
+	surge       int // nodes that may have a second pod; if 0, old pods are deleted before new ones are created
 }
 
-// boundsOf reads the bounds of a rolling update over the desired nodes. At least one is above 0, so that an update goes
-// on whatever the server let pass.
+// boundsOf resolves the bounds of a rolling update. If there are desired nodes, at least one bound is above 0, so that an
+// update can always proceed.
 func boundsOf(set *appsv1.DaemonSet, desired int) (b bounds, err error) {
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
 		if b.unavailable, err = intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, desired, true); err != nil {
@@ -31,7 +31,8 @@ func boundsOf(set *appsv1.DaemonSet, desired int) (b bounds, err error) {
 	return b, nil
 }
 
-// roll takes the update to the present template one step on. It is to be asked when manage has nothing to delete.
+// roll plans the next step of a rolling update to the current template. It must be called only when manage has nothing to
+// delete.
 func roll(v *view) (plan, error) {
 	b, err := boundsOf(v.set, v.desired)
 	if err != nil {
@@ -43,16 +44,16 @@ func roll(v *view) (plan, error) {
 	return replace(v, b.unavailable), nil
 }
 
-// replace deletes old pods, for manage to make new ones in their place. Those that are not available go at once, as
-// nothing is lost by it; of the others so many that no more than limit nodes are without an available pod.
+// replace deletes old pods, for manage to create new ones in their place. Unavailable pods are deleted at once, as that
+// costs no availability; of the others, so many that no more than limit nodes are without an available pod.
 func replace(v *view, limit int) plan {
 	var p, candidates plan
 	without := 0
-	for _, s := range v.spots {
+	for _, s := range v.nodes {
 		fresh, old, ok := v.pairOn(s)
 		switch {
 		case !ok || (fresh == nil) == (old == nil):
-			without++ // manage has yet to make, or to tidy up, this node
+			without++ // manage has yet to create a pod here, or to delete surplus ones
 		case fresh != nil:
 			if !v.available(fresh) {
 				without++
@@ -69,18 +70,18 @@ func replace(v *view, limit int) plan {
 	return p
 }
 
-// surge creates new pods beside old ones, and deletes an old pod once the new one is available. Where the old pod is
-// not available the new one is made at once; of the others at most limit at a time.
+// surge creates new pods beside old ones, and deletes an old pod once the new one is available. If the old pod is
+// unavailable the new one is created at once; for the others, at most limit nodes have two pods at a time.
 func surge(v *view, limit int) plan {
 	var p, candidates, leaving plan
 	surging, available := 0, 0
-	for _, s := range v.spots {
+	for _, s := range v.nodes {
 		if s.gone {
-			continue // the pod collector will see to its pods
+			continue // the pod garbage collector deletes its pods
 		}
 		fresh, old, ok := v.pairOn(s)
 		if !ok {
-			surging++ // manage has yet to tidy up this node
+			surging++ // manage has yet to delete surplus pods here
 			continue
 		}
 		serving := old
@@ -108,23 +109,23 @@ func surge(v *view, limit int) plan {
 	candidates.sort()
 	leaving.sort()
 	p.create = append(p.create, candidates.create[:clamp(limit-surging, len(candidates.create))]...)
-	// Who surges expects to lose nothing. When other nodes are to be used than before, the old ones are given up only as
-	// the new ones serve.
+	// A surge promises no loss of availability. If the update changes which nodes are eligible, pods on the nodes that no
+	// longer are get deleted only as pods on the new ones become available.
 	p.remove = append(p.remove, leaving.remove[:clamp(available-v.desired, len(leaving.remove))]...)
 	return p
 }
 
 func clamp(n, most int) int { return max(0, min(n, most)) }
 
-// pairOn returns the pod of the present template and that of another one on a node, as far as there are; ok is false if
-// there are several alike. Pods that are being deleted do not count.
-func (v *view) pairOn(s spot) (fresh, old *corev1.Pod, ok bool) {
+// pairOn returns the pod of the current template on a node and the one of an older template; either may be nil. ok is false
+// if there are several of a sort. Pods that are being deleted do not count.
+func (v *view) pairOn(s nodeState) (fresh, old *corev1.Pod, ok bool) {
 	for _, pod := range s.pods {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
 		at := &old
-		if v.present.current(pod) {
+		if v.current.matches(pod) {
 			at = &fresh
 		}
 		if *at != nil {

@@ -104,7 +104,7 @@ func TestBoundsOfAnUpdate(t *testing.T) {
 }
 
 func TestAPodIsCurrentByHashOrByGeneration(t *testing.T) {
-	e := edition{hash: "h", alike: []string{"g"}, generation: "3"}
+	e := templateID{hash: "h", equivalent: []string{"g"}, generation: "3"}
 	for _, c := range []struct {
 		hash, generation string
 		want             bool
@@ -113,11 +113,11 @@ func TestAPodIsCurrentByHashOrByGeneration(t *testing.T) {
 	} {
 		pod := parsePod("new+", "a", 0)
 		pod.Labels = map[string]string{hashLabel: c.hash, generationLabel: c.generation}
-		if got := e.current(pod); got != c.want {
+		if got := e.matches(pod); got != c.want {
 			t.Errorf("hash %q, generation %q: %v", c.hash, c.generation, got)
 		}
 	}
-	if (edition{}).current(parsePod("new+", "a", 0)) {
+	if (templateID{}).matches(parsePod("new+", "a", 0)) {
 		t.Error("a pod is of no template")
 	}
 	for annotation, want := range map[string]string{"7": "7", "": "", "x": "", "007": "7"} {

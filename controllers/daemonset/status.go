@@ -11,16 +11,16 @@ import (
 	"orrery/kit/client"
 )
 
-// status returns the status that the DaemonSet ought to have. Of several pods on a node only the first counts, which
-// during a surge is the old one.
+// status returns the status that the DaemonSet should have. Of several pods on a node only the first by precedence counts,
+// which during a surge is the old one.
 func (v *view) status() appsv1.DaemonSetStatus {
 	s := v.set.Status
 	s.ObservedGeneration = v.set.Generation
 	s.DesiredNumberScheduled = int32(v.desired)
 	s.CurrentNumberScheduled, s.NumberMisscheduled = 0, 0
 	s.NumberReady, s.NumberAvailable, s.UpdatedNumberScheduled = 0, 0, 0
-	for i := range v.spots {
-		at := &v.spots[i]
+	for i := range v.nodes {
+		at := &v.nodes[i]
 		pod := at.first()
 		switch {
 		case pod == nil, at.gone:
@@ -34,7 +34,7 @@ func (v *view) status() appsv1.DaemonSetStatus {
 					s.NumberAvailable++
 				}
 			}
-			if v.present.current(pod) {
+			if v.current.matches(pod) {
 				s.UpdatedNumberScheduled++
 			}
 		}
@@ -43,7 +43,7 @@ func (v *view) status() appsv1.DaemonSetStatus {
 	return s
 }
 
-// report writes the status unless the DaemonSet has it.
+// report writes the status if it differs from the stored one.
 func (r *reconciler) report(ctx context.Context, v *view) error {
 	old, now := v.set.Status, v.status()
 	if sameStatus(old, now) {
@@ -58,7 +58,7 @@ func (r *reconciler) report(ctx context.Context, v *view) error {
 	return nil
 }
 
-// sameStatus compares what status writes.
+// sameStatus compares the fields that status sets.
 func sameStatus(a, b appsv1.DaemonSetStatus) bool {
 	return a.DesiredNumberScheduled == b.DesiredNumberScheduled && a.CurrentNumberScheduled == b.CurrentNumberScheduled &&
 		a.NumberMisscheduled == b.NumberMisscheduled && a.NumberReady == b.NumberReady &&

@@ -14,22 +14,23 @@ import (
 const (
 	// hashLabel on pods and revisions names the revision that a pod was made from.
 	hashLabel = appsv1.DefaultDaemonSetUniqueLabelKey
-	// generationLabel on pods is how revisions were told apart before there was a hash. The generation is still kept by
-	// the server, in an annotation of the DaemonSet.
+	// generationLabel on pods distinguished templates before there was a hash. The server still keeps the generation, in an
+	// annotation of the DaemonSet.
 	generationLabel = "pod-template-generation"
 )
 
-// kind names DaemonSets in owner references.
+// kind is the kind of a DaemonSet in owner references.
 var kind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// edition is what marks the pods of the present template.
-type edition struct {
+// templateID identifies the pods of a template.
+type templateID struct {
 	hash       string
-	alike      []string // hashes of other revisions that mean the same
-	generation string   // empty if there is none that can be read
+	equivalent []string // hashes of other revisions with a semantically equal template
+	generation string   // empty if it is missing or invalid
 }
 
-// generationOf returns the generation of a DaemonSet's template, as pods are labelled with it.
+// generationOf returns the value of generationLabel for a DaemonSet's template, or "" if the generation is missing or
+// invalid.
 func generationOf(set *appsv1.DaemonSet) string {
 	n, err := strconv.ParseInt(set.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
 	if err != nil {
@@ -38,36 +39,36 @@ func generationOf(set *appsv1.DaemonSet) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// current reports whether a pod was made from the present template.
-func (e edition) current(pod *corev1.Pod) bool {
-	return e.hashed(pod) || e.generation != "" && pod.Labels[generationLabel] == e.generation
+// matches reports whether a pod was made from the template.
+func (id templateID) matches(pod *corev1.Pod) bool {
+	return id.matchesHash(pod) || id.generation != "" && pod.Labels[generationLabel] == id.generation
 }
 
-// hashed reports whether a pod's hash says that it was made from the present template.
-func (e edition) hashed(pod *corev1.Pod) bool {
+// matchesHash reports whether a pod was made from the template, judging by its hash alone.
+func (id templateID) matchesHash(pod *corev1.Pod) bool {
 	hash := pod.Labels[hashLabel]
-	return hash != "" && (hash == e.hash || slices.Contains(e.alike, hash))
+	return hash != "" && (hash == id.hash || slices.Contains(id.equivalent, hash))
 }
 
-// newPod returns a pod of the present template that is bound to no node yet. It shares nothing with the DaemonSet, and
-// is made once for many nodes; see pinned.
-func (e edition) newPod(set *appsv1.DaemonSet) *corev1.Pod {
+// newPod returns a pod of the template that is not pinned to a node yet. It shares nothing with the DaemonSet, and is made
+// once for many nodes; see pinned.
+func (id templateID) newPod(set *appsv1.DaemonSet) *corev1.Pod {
 	pod := podctl.FromTemplate(&set.Spec.Template, set, *metav1.NewControllerRef(set, kind))
 	pod.Spec.Tolerations = tolerationsOf(&pod.Spec)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	if e.generation != "" {
-		pod.Labels[generationLabel] = e.generation
+	if id.generation != "" {
+		pod.Labels[generationLabel] = id.generation
 	}
-	if e.hash != "" {
-		pod.Labels[hashLabel] = e.hash
+	if id.hash != "" {
+		pod.Labels[hashLabel] = id.hash
 	}
 	return pod
 }
 
-// pinned returns the pod for one node. It shares all but its affinity with the one given. The scheduler binds it, as it
-// fits no other node; what the template required of nodes has been found to hold for this one.
+// pinned returns a pod whose required node affinity allows only one node, so that the scheduler binds it there. It replaces
+// the affinity that the template requires, which the node is known to satisfy. All else is shared with the model.
 func pinned(model *corev1.Pod, node string) *corev1.Pod {
 	pod := *model
 	var affinity corev1.Affinity
@@ -88,7 +89,7 @@ func pinned(model *corev1.Pod, node string) *corev1.Pod {
 	return &pod
 }
 
-// nodeOf returns the node that a pod is on or pinned to; empty if it is neither, or pinned to several.
+// nodeOf returns the node that a pod is bound or pinned to; empty if it is neither, or pinned to several.
 func nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName

@@ -12,30 +12,28 @@ import (
 	"orrery/controllers/internal/podctl"
 )
 
-// view is one DaemonSet as it stands at a time, sorted by node. It is made once per reconcile, and all decisions are
-// taken from it.
+// view is the state of one DaemonSet and its pods, grouped by node, from which all decisions are taken.
 type view struct {
 	set     *appsv1.DaemonSet // from the cache: read-only
 	now     time.Time
-	present edition
-	desired int    // how many nodes are to run a pod
-	spots   []spot // in no order
+	current templateID
+	desired int         // how many nodes should run a pod
+	nodes   []nodeState // in no order
 }
 
-// spot is a node that is to run a pod, or has one. One of which only pods are left is to run nothing.
-type spot struct {
+// nodeState is a node that should run a pod, or has one.
+type nodeState struct {
 	node string
-	gone bool // there is no such node any more
+	gone bool // the node does not exist any more; then verdict is zero
 	verdict
 	pods []*corev1.Pod // of the DaemonSet, on the node or pinned to it
 }
 
-// survey sorts the pods of a DaemonSet by node. Pods that have ended and been deleted are only waiting to be forgotten
-// and do not count.
-func survey(set *appsv1.DaemonSet, where *placement, nodes []*corev1.Node, pods []*corev1.Pod, present edition, now time.Time) *view {
-	v := &view{set: set, now: now, present: present}
+// newView makes a view of a DaemonSet. Pods that have ended and are being deleted do not count.
+func newView(set *appsv1.DaemonSet, where *placement, nodes []*corev1.Node, pods []*corev1.Pod, current templateID, now time.Time) *view {
+	v := &view{set: set, now: now, current: current}
 	byNode := groupByNode(pods)
-	v.spots = make([]spot, 0, max(len(byNode), len(nodes)/8))
+	v.nodes = make([]nodeState, 0, max(len(byNode), len(nodes)/8))
 	for _, node := range nodes {
 		verdict, on := where.judge(node), byNode[node.Name]
 		if verdict.run {
@@ -46,17 +44,18 @@ func survey(set *appsv1.DaemonSet, where *placement, nodes []*corev1.Node, pods 
 		if on != nil {
 			delete(byNode, node.Name)
 		}
-		v.spots = append(v.spots, spot{node: node.Name, verdict: verdict, pods: on})
+		v.nodes = append(v.nodes, nodeState{node: node.Name, verdict: verdict, pods: on})
 	}
 	for node, on := range byNode {
-		v.spots = append(v.spots, spot{node: node, gone: true, pods: on})
+		v.nodes = append(v.nodes, nodeState{node: node, gone: true, pods: on})
 	}
 	return v
 }
 
 func groupByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 	byNode := make(map[string][]*corev1.Pod, len(pods))
-	// Most nodes have one pod: its list is a piece of one array, with no room, so that a second pod makes it a copy.
+	// Most nodes have one pod, whose slice of length 1 comes from one shared array. Its capacity is 1 too, so that appending
+	// a second pod makes a copy.
 	single := slices.Clone(pods)
 	for i, pod := range pods {
 		if pod.DeletionTimestamp != nil && podctl.Finished(pod) {
@@ -79,7 +78,7 @@ func (v *view) available(pod *corev1.Pod) bool {
 	return podctl.Available(pod, v.set.Spec.MinReadySeconds, v.now)
 }
 
-// byPrecedence puts first the pod that counts most on its node: bound ones before others, then the oldest.
+// byPrecedence orders the pods of a node by which of them to keep: bound ones before others, then the oldest.
 func byPrecedence(a, b *corev1.Pod) int {
 	if boundA, boundB := a.Spec.NodeName != "", b.Spec.NodeName != ""; boundA != boundB {
 		if boundA {
@@ -90,8 +89,8 @@ func byPrecedence(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 }
 
-// first returns the pod that counts most on the node, or nil.
-func (s spot) first() *corev1.Pod {
+// first returns the first pod of the node by precedence, or nil.
+func (s nodeState) first() *corev1.Pod {
 	if len(s.pods) == 0 {
 		return nil
 	}

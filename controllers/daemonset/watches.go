@@ -13,21 +13,21 @@ import (
 	"orrery/kit/client"
 )
 
-// bySelector files DaemonSets under a label that their selector requires.
+// bySelector indexes DaemonSets by a label that their selector requires.
 func bySelector() cache.Index[*appsv1.DaemonSet] {
 	return cache.Index[*appsv1.DaemonSet]{Name: "selector", Keys: func(set *appsv1.DaemonSet) []string {
 		return index.SelectorKeys(set.Namespace, set.Spec.Selector)
 	}}
 }
 
-// matters reports whether a change of a pod can change what its DaemonSet has to do or say. It keeps the many other
-// changes of a starting pod from costing a look at all its siblings.
+// matters reports whether a change of a pod can affect what its DaemonSet does or its status. A starting pod changes many
+// times; without this filter each change would reconcile the DaemonSet with all its pods.
 func matters(old, new *corev1.Pod) bool {
 	return podctl.Matters(old, new) || old.Spec.NodeName != new.Spec.NodeName
 }
 
-// adopters returns a function that finds the DaemonSets which may want an object that has come without a controller,
-// lost it, or changed its labels without one.
+// adopters returns a function that finds the DaemonSets which may adopt an object that was created without a controller,
+// lost its controller, or had its labels changed while it had none.
 func adopters[P interface {
 	comparable
 	client.Object

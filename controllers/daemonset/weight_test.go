@@ -16,7 +16,7 @@ import (
 
 // daemons returns n nodes, and a pod of a DaemonSet on each.
 func daemons(set *appsv1.DaemonSet, n int) (nodes []*corev1.Node, pods []*corev1.Pod) {
-	model := edition{hash: "new"}.newPod(set)
+	model := templateID{hash: "new"}.newPod(set)
 	for i := range n {
 		node := newNode(fmt.Sprintf("node-%04d", i))
 		node.Labels["zone"], node.Labels["os"] = fmt.Sprint(i%3), "linux"
@@ -43,13 +43,13 @@ func BenchmarkALookAtFiveThousandNodes(b *testing.B) {
 			where := newPlacement(&set.Spec.Template.Spec, false)
 			b.ReportAllocs()
 			for b.Loop() {
-				v := survey(set, where, nodes, pods, edition{hash: "new"}, noon)
+				v := newView(set, where, nodes, pods, templateID{hash: "new"}, noon)
 				due := manage(v, func(string) time.Duration { return 0 })
 				next, err := roll(v)
 				if s := v.status(); err != nil || s.NumberReady != 5000 || len(due.create)+len(due.remove)+len(next.create)+len(next.remove) > 0 {
 					b.Fatal(s, err)
 				}
-				v.nextLook()
+				v.nextAvailable()
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func BenchmarkANodeAmongAThousandDaemonSets(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, p := range all {
-			if p.about(old) != p.about(now) {
+			if p.verdictOn(old) != p.verdictOn(now) {
 				b.Fatal("the node is wanted in no zone")
 			}
 		}

@@ -15,15 +15,15 @@ import (
 // Name of the controller.
 const Name = "disruption-controller"
 
-// askers is how many scales are asked for at once.
-const askers = 4
+// fetchers is how many scales are read at once.
+const fetchers = 4
 
 // Descriptor describes the controller to the daemon.
 func Descriptor() kit.Descriptor {
 	o := &options{workers: 1}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"disruption"}, ServiceAccount: "disruption-controller", EventSource: "controllermanager",
-		Summary:  "says in PodDisruptionBudgets how many of their pods may be evicted",
+		Summary:  "computes how many pods each PodDisruptionBudget allows to be evicted",
 		AddFlags: o.addFlags, Validate: o.validate, RBAC: rules(), Init: o.init,
 	}
 }
@@ -59,14 +59,14 @@ func (o *options) validate() []error {
 
 func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	budgets, pods := kit.Store[policyv1.PodDisruptionBudget](cc), kit.Store[corev1.Pod](cc)
-	again, recheck, ask := kit.NewTrigger[kit.Key](), kit.NewTrigger[kit.Key](), kit.NewTrigger[owner]()
+	again, recheck, fetch := kit.NewTrigger[kit.Key](), kit.NewTrigger[kit.Key](), kit.NewTrigger[owner]()
 	r := &reconciler{
 		client: cc.Client, recorder: cc.Recorder,
 		budget:  budgets.Get,
 		roster:  roster.New(roster.Cache{Pod: pods.Get, Pods: pods.List, Selections: selections(budgets)}),
 		owners:  newOwners(cc),
 		scales:  newScales(),
-		ask:     ask.Add,
+		fetch:   fetch.Add,
 		recheck: recheck.AddAfter,
 	}
 	w := &wakeups{roster: r.roster, recorder: cc.Recorder, later: again.AddAfter}
@@ -82,24 +82,24 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, o.initLoops(cc, r.scales, again, recheck, ask)
+	return true, o.initLoops(cc, r.scales, again, recheck, fetch)
 }
 
-// initLoops builds what runs beside the main loop: the clock of budgets that wait for a pod's end, the questions for
-// scales, and the care for pods that were not evicted after all.
-func (o *options) initLoops(cc kit.ControllerContext, known *scales, again, recheck *kit.Trigger[kit.Key], ask *kit.Trigger[owner]) error {
+// initLoops builds the loops beside the main one: delayed rechecks of budgets that wait for evicted pods, reads of scales,
+// and the clearing of stale conditions on pods that were not evicted after all.
+func (o *options) initLoops(cc kit.ControllerContext, known *scales, again, recheck *kit.Trigger[kit.Key], fetch *kit.Trigger[owner]) error {
 	pods := kit.Store[corev1.Pod](cc)
-	err := kit.NewController(cc, dueAgain(again.Add)).
+	err := kit.NewController(cc, requeueDue(again.Add)).
 		Loop("recheck").Queue("disruption_recheck").Watch(recheck.Source()).Complete()
 	if err != nil {
 		return err
 	}
-	q := newQuestions(cc, known, again.Add)
-	err = kit.NewController(cc, kit.Func[owner](q.Reconcile)).
-		Loop("scale").Queue("disruption_scale").Watch(ask.Source()).Workers(askers).Complete()
+	f := newFetcher(cc, known, again.Add)
+	err = kit.NewController(cc, kit.Func[owner](f.Reconcile)).
+		Loop("scale").Queue("disruption_scale").Watch(fetch.Source()).Workers(fetchers).Complete()
 	if err != nil {
 		return err
 	}
-	return kit.NewController(cc, kit.Objects(pods, &spared{client: cc.Client})).
+	return kit.NewController(cc, kit.Objects(pods, &staleConditions{client: cc.Client})).
 		Loop("stale-condition").Queue("stale_pod_disruption").Watch(kit.For(marked)).Complete()
 }

@@ -17,20 +17,20 @@ import (
 	"orrery/kit"
 )
 
-// expectation is how many pods a budget expects to exist, and how many of them it wants healthy.
+// expectation is how many pods a budget expects to exist, and how many of them must be healthy.
 type expectation struct {
 	expected, desired int32
-	unmanaged         []string // names of pods that no controller owns
+	unmanaged         []string // names of pods without a controller
 
-	err      error         // why the numbers cannot be known
-	known    bool          // the numbers are there
-	outdated bool          // some of them are of answers that are due to be asked for again
-	asked    bool          // some of them were asked for since the last look
-	again    time.Duration // until it is worth to look again without any change; 0: never
+	err        error         // why the numbers cannot be computed
+	known      bool          // the numbers are valid
+	outdated   bool          // they are based on a scale that is being read again
+	asked      bool          // they are based on a scale that was read for this budget
+	retryAfter time.Duration // when to reconcile again without any change; 0 for never
 }
 
-// expect finds out what a budget expects. A whole minAvailable needs no more than the pods; everything else is reckoned
-// from the scale of their owners.
+// expect computes what a budget expects. An integer minAvailable needs only the pods; everything else is computed from the
+// scale of their owners.
 func (r *reconciler) expect(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) expectation {
 	least, most := b.Spec.MinAvailable, b.Spec.MaxUnavailable
 	switch {
@@ -46,8 +46,8 @@ func (r *reconciler) expect(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod,
 	return want
 }
 
-// desired returns how many of the expected pods are to be healthy. Percentages are rounded up, so that of 3 pods with
-// 50% at most unavailable 2 may be, and with 50% at least available 2 have to be.
+// desired returns how many of the expected pods must be healthy. Percentages are rounded up: of 3 pods, 2 may be
+// unavailable if maxUnavailable is 50%, and 2 must be available if minAvailable is 50%.
 func desired(least, most *intstr.IntOrString, expected int32) (int32, error) {
 	if most != nil {
 		n, err := intstr.GetScaledValueFromIntOrPercent(most, int(expected), true)
@@ -68,23 +68,23 @@ func (r *reconciler) scaleOf(budget kit.Key, pods []*corev1.Pod, now time.Time) 
 	refs, unmanaged := ownersOf(pods)
 	want := expectation{known: true, unmanaged: unmanaged}
 	var custom []owner
-	counted := make(map[types.UID]int32, len(refs)) // two ReplicaSets of one Deployment count once
+	counted := make(map[types.UID]int32, len(refs)) // by UID, so that two ReplicaSets of one Deployment count once
 	for _, o := range refs {
 		if uid, n, ok := r.owners.scale(o.pod.Namespace, o.ref); ok {
 			counted[uid] = n
 			continue
 		}
-		asked, err := ownerFrom(o.pod.Namespace, o.ref)
+		other, err := ownerFrom(o.pod.Namespace, o.ref)
 		if err != nil {
 			return expectation{err: err}
 		}
-		custom = append(custom, asked)
-		answer, ask := r.scales.look(asked, budget, now)
-		if ask {
-			r.ask(asked)
+		custom = append(custom, other)
+		found, fetch := r.scales.lookUp(other, budget, now)
+		if fetch {
+			r.fetch(other)
 		}
-		want.include(answer, o.pod.Name)
-		counted[o.ref.UID] = answer.replicas
+		want.include(found, o.pod.Name)
+		counted[o.ref.UID] = found.replicas
 	}
 	want.expected = sum(counted)
 	if len(custom) > 0 && (want.err != nil || want.known && !want.outdated) {
@@ -93,8 +93,8 @@ func (r *reconciler) scaleOf(budget kit.Key, pods []*corev1.Pod, now time.Time) 
 	return want
 }
 
-// sum adds up scales. A custom owner may have one below zero, which stands for none. Where no number of the status holds
-// them all it is the largest, of which no disruption is allowed.
+// sum adds up scales. The scale of a custom owner may be negative, which counts as 0. The sum is capped at the largest
+// int32: no disruption is allowed then, as the pods cannot be that many.
 func sum(scales map[types.UID]int32) int32 {
 	var n int64
 	for _, scale := range scales {
@@ -103,29 +103,29 @@ func sum(scales map[types.UID]int32) int32 {
 	return int32(min(n, math.MaxInt32))
 }
 
-// include takes an answer, about the owner of a pod, into account.
-func (e *expectation) include(a reading, pod string) {
-	if a.err != nil && e.err == nil {
-		if e.err = a.err; errors.Is(a.err, errNoOwner) {
+// include takes the reading of one owner's scale into account; pod is the name of one of its pods.
+func (e *expectation) include(r reading, pod string) {
+	if r.err != nil && e.err == nil {
+		if e.err = r.err; errors.Is(r.err, errNoOwner) {
 			e.err = fmt.Errorf("found no controllers for pod %q", pod)
 		}
 	}
-	e.known = e.known && a.known
-	e.outdated = e.outdated || a.outdated
-	e.asked = e.asked || a.asked
-	if a.again > 0 && (e.again == 0 || a.again < e.again) {
-		e.again = a.again
+	e.known = e.known && r.known
+	e.outdated = e.outdated || r.outdated
+	e.asked = e.asked || r.asked
+	if r.retryAfter > 0 && (e.retryAfter == 0 || r.retryAfter < e.retryAfter) {
+		e.retryAfter = r.retryAfter
 	}
 }
 
-// owned is an owner, and of its pods the first by name.
+// owned is an owner and the first of its pods by name.
 type owned struct {
 	ref *metav1.OwnerReference
 	pod *corev1.Pod
 }
 
-// ownersOf returns the controlling owners of the pods, in the order of their pods' names so that what is said of them
-// does not change from look to look, and the names of the pods without one.
+// ownersOf returns the controllers of the pods, and the names of the pods without one. Both are sorted by the names of the
+// pods, so that messages do not change from one reconcile to the next.
 func ownersOf(pods []*corev1.Pod) (refs []owned, unmanaged []string) {
 	at := map[types.UID]int{}
 	last := -1

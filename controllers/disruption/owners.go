@@ -12,7 +12,7 @@ import (
 	"orrery/kit"
 )
 
-// owners finds the scale of the built-in owners of pods in the cache.
+// owners looks up the scale of the built-in owners of pods in the cache.
 type owners struct {
 	replicaSet            func(kit.Key) (*appsv1.ReplicaSet, bool)
 	deployment            func(kit.Key) (*appsv1.Deployment, bool)
@@ -29,11 +29,11 @@ func newOwners(cc kit.ControllerContext) owners {
 	}
 }
 
-// kindDeployment is what owner references call a Deployment.
+// kindDeployment is the kind of a Deployment in owner references.
 const kindDeployment = "Deployment"
 
-// scale returns who decides how many pods there are to be, and the number. ok is false where that is none of the
-// built-in kinds, or the cache does not have it; then its scale subresource is to be asked.
+// scale returns the object that determines the number of pods, which is not always the pod's controller, and that number.
+// ok is false if the object is not of a built-in kind, or not in the cache; then its scale subresource must be read.
 func (o owners) scale(namespace string, ref *metav1.OwnerReference) (uid types.UID, replicas int32, ok bool) {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -73,7 +73,7 @@ func (o owners) scaleOfSet(set *appsv1.ReplicaSet) (uid types.UID, replicas int3
 	return d.UID, number(d.Spec.Replicas), true
 }
 
-// number reads spec.replicas, which the server sets to 1 where it is not given.
+// number reads spec.replicas; nil is 1, which is the server's default.
 func number(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
@@ -81,7 +81,7 @@ func number(replicas *int32) int32 {
 	return *replicas
 }
 
-// owner is an owner of pods whose scale the server has to be asked for.
+// owner is an owner of pods whose scale must be read from the server.
 type owner struct {
 	kind      schema.GroupVersionKind
 	namespace string
@@ -97,7 +97,7 @@ func ownerFrom(namespace string, ref *metav1.OwnerReference) (owner, error) {
 	return owner{kind: gv.WithKind(ref.Kind), namespace: namespace, name: ref.Name, uid: ref.UID}, nil
 }
 
-// String names the owner in logs.
+// String returns the owner's name for logs.
 func (o owner) String() string {
 	return fmt.Sprintf("%s %s/%s", o.kind.GroupKind(), o.namespace, o.name)
 }

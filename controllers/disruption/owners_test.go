@@ -254,7 +254,7 @@ func TestAnOwnerThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 		api.React(func(r *kittest.Request) *kittest.Reaction {
 			if r.Subresource == "scale" && r.Resource.Resource == "gadgets" {
 				n.Add(1)
-				time.Sleep(askTimeout) // then the caller gives up
+				time.Sleep(fetchTimeout) // then the caller gives up
 				return &kittest.Reaction{Err: context.DeadlineExceeded}
 			}
 			return nil
@@ -271,7 +271,7 @@ func TestAnOwnerThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 			api.Create(t, b)
 		}
 		api.Run(t, Descriptor())
-		api.Pass(askTimeout / 2)
+		api.Pass(fetchTimeout / 2)
 		rs := replicaSet("rs", 2)
 		api.Create(t, rs)
 		api.Pass(time.Millisecond) // a pod that is cached before its owner has the server asked, in a line behind the gadgets
@@ -279,7 +279,7 @@ func TestAnOwnerThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 		api.Create(t, budget("good", atMost("1")))
 		api.Pass(100 * time.Millisecond)
 		expectState(t, api, "good", "allows 1: healthy 2, desired 1, expected 2; True SufficientPods")
-		api.Pass(askTimeout)
+		api.Pass(fetchTimeout)
 		for _, b := range kittest.List[policyv1.PodDisruptionBudget](t, api, ns) {
 			if b.Name != "good" && !strings.HasPrefix(state(b), "allows 0:") {
 				t.Errorf("budget %s %s, want none allowed", b.Name, state(b))

@@ -23,9 +23,9 @@ type reconciler struct {
 	roster  *roster.Roster
 	owners  owners
 	scales  *scales
-	ask     func(owner)
+	fetch   func(owner)
 	recheck func(budget kit.Key, in time.Duration)
-	told    told
+	reports reports
 }
 
 // Reconcile brings the status of one budget up to date.
@@ -33,7 +33,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	b, ok := r.budget(key)
 	if !ok {
 		r.roster.Forget(key)
-		r.told.forget(key)
+		r.reports.forget(key)
 		return kit.Done, nil
 	}
 	pods, err := r.podsOf(b)
@@ -45,13 +45,13 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	switch {
 	case want.err != nil:
 		f := failure{"CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: ", want.err, want.asked}
-		return kit.After(want.again), r.fail(ctx, b, f)
+		return kit.After(want.retryAfter), r.fail(ctx, b, f)
 	case !want.known:
-		return kit.Done, nil // called again with the answer
+		return kit.Done, nil // requeued when the scale has been read
 	}
 	p := makePlan(b, pods, want, now)
 	if want.outdated && p.status.DisruptionsAllowed >= b.Status.DisruptionsAllowed {
-		return kit.Done, nil // called again with the answer
+		return kit.Done, nil // requeued when the scale has been read
 	}
 	if err := r.apply(ctx, b, p); err != nil {
 		return kit.Done, err
@@ -59,7 +59,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	if p.recheck > 0 {
 		r.recheck(key, p.recheck)
 	}
-	return kit.After(want.again), nil
+	return kit.After(want.retryAfter), nil
 }
 
 // podsOf returns the pods that a budget selects, in no order.
@@ -72,7 +72,7 @@ func (r *reconciler) podsOf(b *policyv1.PodDisruptionBudget) ([]*corev1.Pod, err
 	return r.roster.Select(sel), nil
 }
 
-// apply writes what has changed, and tells of it once it is written.
+// apply writes the status if it has changed, and publishes events once it is written.
 func (r *reconciler) apply(ctx context.Context, b *policyv1.PodDisruptionBudget, p plan) error {
 	if p.changed {
 		if err := r.write(ctx, b, p.status); err != nil {
@@ -81,57 +81,56 @@ func (r *reconciler) apply(ctx context.Context, b *policyv1.PodDisruptionBudget,
 		klog.FromContext(ctx).V(4).Info("Updated the status of a budget", "budget", klog.KObj(b),
 			"allowed", p.status.DisruptionsAllowed, "healthy", p.status.CurrentHealthy, "desired", p.status.DesiredHealthy, "expected", p.status.ExpectedPods)
 	}
-	news := r.told.news(kit.KeyOf(b), said{b.UID, p.pods == 0, len(p.unmanaged) > 0})
-	if p.changed || news {
-		r.tell(ctx, b, p)
+	isNew := r.reports.changed(kit.KeyOf(b), report{b.UID, p.pods == 0, len(p.unmanaged) > 0})
+	if p.changed || isNew {
+		r.publish(ctx, b, p)
 	}
 	return nil
 }
 
-// tell publishes what is behind the numbers of a budget.
-func (r *reconciler) tell(ctx context.Context, b *policyv1.PodDisruptionBudget, p plan) {
+// publish publishes events about the pods of a budget.
+func (r *reconciler) publish(ctx context.Context, b *policyv1.PodDisruptionBudget, p plan) {
 	for _, pod := range p.survivors {
-		klog.FromContext(ctx).V(1).Info("A pod was to be evicted and still runs: it counts again", "pod", klog.KObj(pod), "budget", klog.KObj(b))
+		klog.FromContext(ctx).V(1).Info("An evicted pod was not deleted; counting it as healthy again", "pod", klog.KObj(pod), "budget", klog.KObj(b))
 		r.recorder.Eventf(pod, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s to be deleted but it wasn't", klog.KObj(b))
 	}
 	if p.pods == 0 {
 		r.recorder.Event(b, corev1.EventTypeNormal, "NoPods", "No matching pods found")
 	}
 	if len(p.unmanaged) > 0 {
-		klog.FromContext(ctx).V(4).Info("Pods without a controller count as none expected", "budget", klog.KObj(b), "pods", p.unmanaged)
+		klog.FromContext(ctx).V(4).Info("Pods without a controller are not among the expected pods", "budget", klog.KObj(b), "pods", p.unmanaged)
 		r.recorder.Eventf(b, corev1.EventTypeWarning, "UnmanagedPods", unmanagedText, b.Spec.Selector)
 	}
 }
 
-// unmanagedText is the message of the event for pods that no controller owns.
+// unmanagedText is the message of the event about pods without a controller.
 const unmanagedText = "Pods selected by this PodDisruptionBudget (selector: %v) were found to be unmanaged. As a result, " +
 	"the status of the PDB cannot be calculated correctly, which may result in undefined behavior. " +
 	"To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
 
-// failure is why a budget's numbers cannot be known: the event that tells of it, and whether that is news even if the
-// budget says so already.
+// failure is why a budget's numbers cannot be computed.
 type failure struct {
-	reason, text string
+	reason, text string // of the event
 	err          error
-	news         bool
+	isNew        bool // publish the event even if the status shows the failure already
 }
 
-// fail allows no disruption until the numbers are known again.
+// fail allows no disruption until the numbers can be computed again.
 func (r *reconciler) fail(ctx context.Context, b *policyv1.PodDisruptionBudget, f failure) error {
 	status, changed := failedStatus(b, f.err, time.Now())
 	if changed {
 		if err := r.write(ctx, b, status); err != nil {
 			return err
 		}
-		klog.FromContext(ctx).Info("No disruption is allowed: the numbers of a budget cannot be known", "budget", klog.KObj(b), "reason", f.err)
+		klog.FromContext(ctx).Info("Allowing no disruption: the numbers of a budget cannot be computed", "budget", klog.KObj(b), "reason", f.err)
 	}
-	if changed || f.news {
+	if changed || f.isNew {
 		r.recorder.Event(b, corev1.EventTypeWarning, f.reason, f.text+f.err.Error())
 	}
 	return nil
 }
 
-// write replaces the status of the budget as it was read: it conflicts with an eviction in between.
+// write replaces the status of the budget, bound to the version that was read: it conflicts with an eviction in between.
 func (r *reconciler) write(ctx context.Context, b *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
 	next := &policyv1.PodDisruptionBudget{ObjectMeta: b.ObjectMeta, Status: status}
 	if _, err := client.UpdateStatus(ctx, r.client, next, client.Brief); client.IgnoreNotFound(err) != nil {
@@ -140,8 +139,8 @@ func (r *reconciler) write(ctx context.Context, b *policyv1.PodDisruptionBudget,
 	return nil
 }
 
-// dueAgain passes budgets on whose time has come.
-func dueAgain(again func(kit.Key)) kit.Reconciler[kit.Key] {
+// requeueDue hands budgets whose delay is over to the main loop.
+func requeueDue(again func(kit.Key)) kit.Reconciler[kit.Key] {
 	return kit.Func[kit.Key](func(_ context.Context, budget kit.Key) (kit.Result, error) {
 		again(budget)
 		return kit.Done, nil

@@ -11,75 +11,75 @@ import (
 )
 
 const (
-	// fresh is how long an answer is good for all budgets. Within it many pods of one owner cost one question, and a
-	// change of the owner's scale is never noticed later.
-	fresh = time.Second
-	// firstPause and longestPause bound the time between two questions after a failure; it doubles with each.
-	firstPause, longestPause = time.Second, time.Minute
+	// freshFor is how long an answer serves all budgets: many pods of one owner then cost one request per period.
+	freshFor = time.Second
+	// minBackoff and maxBackoff bound the time between two requests after a failure; it doubles with each.
+	minBackoff, maxBackoff = time.Second, time.Minute
 	// forgetAfter is when an owner that no budget has asked about is forgotten.
 	forgetAfter = 10 * time.Minute
-	// sweepEvery is the number of answers after which owners are looked through for those to forget.
+	// sweepEvery is the number of answers after which such owners are dropped.
 	sweepEvery = 1024
 )
 
-// errNoOwner is the answer where the owner that a pod names does not exist.
+// errNoOwner is the answer if the owner of a pod does not exist.
 var errNoOwner = errors.New("the owner does not exist")
 
-// scales holds what is known of the scales of custom owners, and who waits to know. It asks nobody itself.
+// scales caches the scales of custom owners, and knows which budgets wait for them. It makes no requests itself.
 //
-// A budget that needs a scale looks for it. If there is no answer that is fresh, the budget is put down as waiting and
-// the owner has to be asked; once the answer is in, the budget is called and finds it, however long that takes.
+// A budget that needs a scale looks it up. If there is no fresh answer, the budget is entered as waiting and the scale must
+// be fetched. Once the answer has arrived the budget is requeued, and its answer then counts as fresh however long the
+// requeue takes.
 type scales struct {
 	mu      sync.Mutex // guards the fields below
-	owners  map[owner]*known
-	kinds   map[schema.GroupVersionKind]*trouble
+	owners  map[owner]*ownerScale
+	kinds   map[schema.GroupVersionKind]*kindFailure
 	answers int
 }
 
 func newScales() *scales {
-	return &scales{owners: map[owner]*known{}, kinds: map[schema.GroupVersionKind]*trouble{}}
+	return &scales{owners: map[owner]*ownerScale{}, kinds: map[schema.GroupVersionKind]*kindFailure{}}
 }
 
-// answer is what asking for a scale came to.
+// answer is the result of reading a scale.
 type answer struct {
 	replicas int32
 	err      error
-	ofKind   bool // the failure is one of all owners of this kind
+	ofKind   bool // the failure concerns all owners of this kind
 }
 
-// known is what is known of one owner.
-type known struct {
+// ownerScale is the last answer about one owner.
+type ownerScale struct {
 	answer
 	at, used time.Time
-	pause    time.Duration    // after at; 0 unless the answer is a failure
-	budgets  map[kit.Key]bool // those that asked and have not settled: whether the answer is in
+	backoff  time.Duration    // from at; 0 unless the answer is a failure
+	budgets  map[kit.Key]bool // those that requested it and have not settled: whether the answer has arrived
 }
 
-// trouble is a failure of a whole kind.
-type trouble struct {
-	err   error
-	pause time.Duration
-	until time.Time
+// kindFailure is a failure of a whole kind.
+type kindFailure struct {
+	err     error
+	backoff time.Duration
+	until   time.Time
 }
 
-// reading is what a look for a scale found.
+// reading is what a budget gets to know of a scale.
 type reading struct {
-	replicas int32
-	err      error
-	known    bool          // replicas is an answer, or err is
-	outdated bool          // the answer is old, and a new one is on its way
-	asked    bool          // the answer is to a question of this budget
-	again    time.Duration // until the answer is due to be asked for again; 0: not without a reason
+	replicas   int32
+	err        error
+	known      bool          // there is an answer: replicas or err
+	outdated   bool          // the answer is old, and a new one is requested
+	asked      bool          // the answer was requested by this budget
+	retryAfter time.Duration // when the answer has to be requested again; 0 for not without a change
 }
 
-// look returns what is known of an owner's scale, and whether the owner has to be asked. Then the budget is called with
-// the answer.
-func (s *scales) look(o owner, budget kit.Key, now time.Time) (r reading, ask bool) {
+// lookUp returns what is known of an owner's scale, and whether it has to be fetched. If so, the budget is requeued when
+// the answer has arrived.
+func (s *scales) lookUp(o owner, budget kit.Key, now time.Time) (r reading, fetch bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.owners[o]
 	if k == nil {
-		k = &known{budgets: map[kit.Key]bool{}}
+		k = &ownerScale{budgets: map[kit.Key]bool{}}
 		s.owners[o] = k
 	}
 	k.used = now
@@ -87,15 +87,15 @@ func (s *scales) look(o owner, budget kit.Key, now time.Time) (r reading, ask bo
 	r = reading{replicas: k.replicas, err: k.err, known: true, asked: answered}
 	switch {
 	case answered && k.err != nil:
-		r.again = max(time.Millisecond, k.pause-age)
+		r.retryAfter = max(time.Millisecond, k.backoff-age)
 		return r, false
 	case answered:
 		return r, false
-	case k.err != nil && age < k.pause:
-		r.again = k.pause - age
+	case k.err != nil && age < k.backoff:
+		r.retryAfter = k.backoff - age
 		return r, false
-	case k.err == nil && !k.at.IsZero() && age < fresh:
-		r.again = fresh - age
+	case k.err == nil && !k.at.IsZero() && age < freshFor:
+		r.retryAfter = freshFor - age
 		return r, false
 	}
 	k.budgets[budget] = false
@@ -106,8 +106,8 @@ func (s *scales) look(o owner, budget kit.Key, now time.Time) (r reading, ask bo
 	return r, true
 }
 
-// settle ends a look that found all it needs. Until then a budget's answers are good however old they get: those of many
-// owners do not come at once.
+// settle ends a budget's requests once it has all answers that it needs. Until then its answers count as fresh however old
+// they get, because those of many owners do not arrive at once.
 func (s *scales) settle(budget kit.Key, owners []owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,9 +118,9 @@ func (s *scales) settle(budget kit.Key, owners []owner) {
 	}
 }
 
-// begin reports whether an owner may be asked. If its kind is in trouble the answer is known already, but for one owner
-// each time that the pause is over.
-func (s *scales) begin(o owner, now time.Time) (a answer, ask bool) {
+// begin reports whether the scale of an owner should be fetched. If its whole kind fails, the known failure is the answer,
+// except for one owner each time that the backoff has passed.
+func (s *scales) begin(o owner, now time.Time) (a answer, fetch bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.kinds[o.kind]
@@ -130,16 +130,16 @@ func (s *scales) begin(o owner, now time.Time) (a answer, ask bool) {
 	case now.Before(t.until):
 		return answer{err: t.err, ofKind: true}, false
 	}
-	t.until = now.Add(askTimeout)
+	t.until = now.Add(fetchTimeout)
 	return answer{}, true
 }
 
-// end files the answer to a question that was asked, or spared by begin, and returns the budgets that wait for it.
-func (s *scales) end(o owner, a answer, asked bool, now time.Time) []kit.Key {
+// end stores an answer, which was fetched or came from begin, and returns the budgets that wait for it.
+func (s *scales) end(o owner, a answer, fetched bool, now time.Time) []kit.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.owners[o]
-	if asked {
+	if fetched {
 		s.learn(o.kind, a, now)
 	}
 	if k == nil {
@@ -148,11 +148,11 @@ func (s *scales) end(o owner, a answer, asked bool, now time.Time) []kit.Key {
 	k.answer, k.at = a, now
 	switch {
 	case a.err == nil:
-		k.pause = 0
+		k.backoff = 0
 	case a.ofKind:
-		k.pause = max(firstPause, s.kinds[o.kind].until.Sub(now))
+		k.backoff = max(minBackoff, s.kinds[o.kind].until.Sub(now))
 	default:
-		k.pause = longer(k.pause)
+		k.backoff = nextBackoff(k.backoff)
 	}
 	var waiting []kit.Key
 	for budget, answered := range k.budgets {
@@ -167,7 +167,7 @@ func (s *scales) end(o owner, a answer, asked bool, now time.Time) []kit.Key {
 	return waiting
 }
 
-// learn keeps whether a kind is in trouble. s.mu is held.
+// learn records whether a whole kind fails. s.mu is held.
 func (s *scales) learn(kind schema.GroupVersionKind, a answer, now time.Time) {
 	if !a.ofKind {
 		delete(s.kinds, kind)
@@ -175,14 +175,14 @@ func (s *scales) learn(kind schema.GroupVersionKind, a answer, now time.Time) {
 	}
 	t := s.kinds[kind]
 	if t == nil {
-		t = &trouble{}
+		t = &kindFailure{}
 		s.kinds[kind] = t
 	}
-	t.err, t.pause = a.err, longer(t.pause)
-	t.until = now.Add(t.pause)
+	t.err, t.backoff = a.err, nextBackoff(t.backoff)
+	t.until = now.Add(t.backoff)
 }
 
-// sweep forgets the owners that no budget needs any more. s.mu is held.
+// sweep drops the owners that no budget has asked about for a while. s.mu is held.
 func (s *scales) sweep(now time.Time) {
 	for o, k := range s.owners {
 		if now.Sub(k.used) > forgetAfter {
@@ -191,6 +191,6 @@ func (s *scales) sweep(now time.Time) {
 	}
 }
 
-func longer(pause time.Duration) time.Duration {
-	return min(max(firstPause, 2*pause), longestPause)
+func nextBackoff(d time.Duration) time.Duration {
+	return min(max(minBackoff, 2*d), maxBackoff)
 }

@@ -9,9 +9,9 @@ import (
 	"orrery/kit/cache"
 )
 
-// selection returns what a budget selects: ok is false for a budget without a selector, which selects nothing. An empty
-// selector selects all pods of the namespace. Budgets of the time before values were validated may have one that cannot
-// be read; the error is told to users as it is.
+// selection returns what a budget selects; ok is false for a budget without a selector, which selects nothing. An empty
+// selector selects all pods of the namespace. Budgets from before selectors were validated may have an invalid one; users
+// see the error as it is.
 func selection(b *policyv1.PodDisruptionBudget) (sel roster.Selection, ok bool, err error) {
 	if b.Spec.Selector == nil {
 		return sel, false, nil

@@ -12,21 +12,21 @@ import (
 	"orrery/controllers/internal/podctl"
 )
 
-// deletionTimeout is how long after the eviction API has noted a pod its deletion is waited for. It has to cover the
-// way from the server to this cache, and the difference of the two clocks.
+// deletionTimeout is how long an evicted pod in status.disruptedPods counts as gone without being deleted. It has to cover
+// the delay until this cache shows the deletion, and the difference between the server's clock and ours.
 const deletionTimeout = 2 * time.Minute
 
-// plan is what a budget's status is to be, and what to tell of it.
+// plan is the new status of a budget, and what to report about it.
 type plan struct {
 	status    policyv1.PodDisruptionBudgetStatus
 	changed   bool
 	pods      int
 	unmanaged []string
-	survivors []*corev1.Pod // were noted as being evicted, and were not deleted in time
-	recheck   time.Duration // until the next pod's time is over; 0: none
+	survivors []*corev1.Pod // evicted pods that were not deleted in time
+	recheck   time.Duration // when the next evicted pod is to count again; 0 if there is none
 }
 
-// makePlan decides the status of a budget over its pods.
+// makePlan computes the status of a budget from its pods.
 func makePlan(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, want expectation, now time.Time) plan {
 	p := plan{pods: len(pods), unmanaged: want.unmanaged}
 	leaving := p.await(b.Status.DisruptedPods, pods, now)
@@ -38,7 +38,7 @@ func makePlan(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, want expectat
 		ExpectedPods:       want.expected,
 		Conditions:         b.Status.Conditions,
 	}
-	// A budget without pods allows nothing: its first pods may come before this controller has seen them.
+	// A budget that expects no pods allows no disruption: its first pods could be evicted before this controller sees them.
 	if want.expected > 0 {
 		p.status.DisruptionsAllowed = max(0, p.status.CurrentHealthy-want.desired)
 	}
@@ -49,22 +49,22 @@ func makePlan(b *policyv1.PodDisruptionBudget, pods []*corev1.Pod, want expectat
 	if p.status.DisruptionsAllowed > 0 {
 		condition.Status, condition.Reason = metav1.ConditionTrue, policyv1.SufficientPodsReason
 	}
-	p.changed = !says(b.Status.Conditions, condition) || !sameNumbers(b.Status, p.status)
+	p.changed = !hasCondition(b.Status.Conditions, condition) || !sameNumbers(b.Status, p.status)
 	if p.changed {
-		p.status.Conditions = with(b.Status.Conditions, condition)
+		p.status.Conditions = withCondition(b.Status.Conditions, condition)
 	}
 	return p
 }
 
-// await returns the pods noted as being evicted whose deletion is still to be seen. Others are dropped from the notes:
-// those that are gone or going, and those whose time is over.
-func (p *plan) await(noted map[string]metav1.Time, pods []*corev1.Pod, now time.Time) map[string]metav1.Time {
-	if len(noted) == 0 {
+// await returns the evicted pods that still have to be deleted. It leaves out those that are deleted, or being deleted, and
+// those that were not deleted in time.
+func (p *plan) await(evicted map[string]metav1.Time, pods []*corev1.Pod, now time.Time) map[string]metav1.Time {
+	if len(evicted) == 0 {
 		return nil
 	}
-	leaving := make(map[string]metav1.Time, len(noted))
+	leaving := make(map[string]metav1.Time, len(evicted))
 	for _, pod := range pods {
-		at, ok := noted[pod.Name]
+		at, ok := evicted[pod.Name]
 		if !ok || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -74,7 +74,7 @@ func (p *plan) await(noted map[string]metav1.Time, pods []*corev1.Pod, now time.
 			continue
 		}
 		leaving[pod.Name] = at
-		// At the very end of its time a pod still counts as leaving, so that a look at 0 would change nothing.
+		// With exactly 0 left a pod still counts as leaving, so the recheck must be a moment later.
 		if left = max(left, time.Millisecond); p.recheck == 0 || left < p.recheck {
 			p.recheck = left
 		}
@@ -82,7 +82,7 @@ func (p *plan) await(noted map[string]metav1.Time, pods []*corev1.Pod, now time.
 	return leaving
 }
 
-// healthy counts the pods that are ready and stay.
+// healthy counts the pods that are ready and not leaving.
 func healthy(pods []*corev1.Pod, leaving map[string]metav1.Time) int32 {
 	var n int32
 	for _, pod := range pods {
@@ -96,8 +96,8 @@ func healthy(pods []*corev1.Pod, leaving map[string]metav1.Time) int32 {
 	return n
 }
 
-// failedStatus returns the status of a budget whose numbers cannot be known, and whether that is a change. The numbers
-// stay as they were last known.
+// failedStatus returns the status of a budget whose numbers cannot be computed, and whether that is a change. Apart from
+// disruptionsAllowed the numbers stay as they are.
 func failedStatus(b *policyv1.PodDisruptionBudget, err error, now time.Time) (status policyv1.PodDisruptionBudgetStatus, changed bool) {
 	status = b.Status
 	status.DisruptionsAllowed = 0
@@ -106,21 +106,21 @@ func failedStatus(b *policyv1.PodDisruptionBudget, err error, now time.Time) (st
 		Message: err.Error(), ObservedGeneration: b.Status.ObservedGeneration, LastTransitionTime: metav1.NewTime(now),
 	}
 	has := meta.FindStatusCondition(b.Status.Conditions, condition.Type)
-	if b.Status.DisruptionsAllowed == 0 && has != nil && says(b.Status.Conditions, condition) && has.Message == condition.Message {
+	if b.Status.DisruptionsAllowed == 0 && has != nil && hasCondition(b.Status.Conditions, condition) && has.Message == condition.Message {
 		return b.Status, false
 	}
-	status.Conditions = with(b.Status.Conditions, condition)
+	status.Conditions = withCondition(b.Status.Conditions, condition)
 	return status, true
 }
 
-// says reports whether the conditions hold one of that type, status, reason and generation.
-func says(conditions []metav1.Condition, c metav1.Condition) bool {
+// hasCondition reports whether there is a condition with the same type, status, reason and generation.
+func hasCondition(conditions []metav1.Condition, c metav1.Condition) bool {
 	has := meta.FindStatusCondition(conditions, c.Type)
 	return has != nil && has.Status == c.Status && has.Reason == c.Reason && has.ObservedGeneration == c.ObservedGeneration
 }
 
-// with returns a copy of the conditions with one set.
-func with(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
+// withCondition returns a copy of the conditions with one set.
+func withCondition(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
 	out := slices.Clone(conditions)
 	meta.SetStatusCondition(&out, c)
 	return out

@@ -18,18 +18,18 @@ import (
 	"orrery/kit"
 )
 
-// settleTime is how long after its scale was lowered an owner may take to delete pods. Until then their end, and not the
-// new scale, is what budgets look at.
+// settleTime is how long an owner may take to delete pods after it was scaled down. Until then budgets follow the deletions
+// and not the new scale.
 const settleTime = 5 * time.Second
 
-// wakeups finds the budgets that a change of another object concerns.
+// wakeups maps changes of other objects to the budgets to reconcile.
 type wakeups struct {
 	roster   *roster.Roster
 	recorder record.EventRecorder
 	later    func(budget kit.Key, in time.Duration)
 }
 
-// podChanged returns the budgets whose numbers a pod's change may alter, and keeps the roster up to date.
+// podChanged returns the budgets whose numbers may change with a pod, and keeps the roster up to date.
 func (w *wakeups) podChanged(old, pod *corev1.Pod) []kit.Key {
 	var is []kit.Key
 	switch {
@@ -51,7 +51,7 @@ func (w *wakeups) podChanged(old, pod *corev1.Pod) []kit.Key {
 	return is
 }
 
-// countsAlike reports whether a pod whose labels are the same means the same to budgets.
+// countsAlike reports whether two versions of a pod with the same labels are the same to budgets.
 func countsAlike(old, pod *corev1.Pod) bool {
 	return (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) && podctl.Ready(old) == podctl.Ready(pod) &&
 		controllerUID(old) == controllerUID(pod)
@@ -64,7 +64,7 @@ func controllerUID(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// overlap warns of a pod with several budgets, which the eviction API refuses to evict. All of them are kept up to date.
+// overlap warns about a pod with several budgets, which the eviction API refuses to evict.
 func (w *wakeups) overlap(pod *corev1.Pod, budgets []kit.Key) {
 	if len(budgets) < 2 {
 		return
@@ -81,7 +81,7 @@ func (w *wakeups) deploymentResized(old, d *appsv1.Deployment) []kit.Key {
 	return w.resized(d.Namespace, d.Spec.Template.Labels, old.Spec.Replicas, d.Spec.Replicas)
 }
 
-// replicaSetResized leaves out the ReplicaSets of Deployments: only the scale of the Deployment counts.
+// replicaSetResized ignores the ReplicaSets of Deployments: only the scale of the Deployment counts.
 func (w *wakeups) replicaSetResized(old, set *appsv1.ReplicaSet) []kit.Key {
 	if old == nil || set == nil {
 		return nil
@@ -106,8 +106,8 @@ func (w *wakeups) replicationControllerResized(old, rc *corev1.ReplicationContro
 	return w.resized(rc.Namespace, rc.Spec.Template.Labels, old.Spec.Replicas, rc.Spec.Replicas)
 }
 
-// resized returns the budgets of the pods with these labels if more of them are to be. If fewer are, budgets are called
-// later: a lower scale allows more disruptions, and the owner is about to use them up by deleting pods itself.
+// resized returns the budgets of the pods with these labels if their owner is scaled up. If it is scaled down the budgets
+// are requeued later: a lower scale allows more disruptions, which the owner is about to use up by deleting pods itself.
 func (w *wakeups) resized(namespace string, labels map[string]string, was, is *int32) []kit.Key {
 	before, now := number(was), number(is)
 	if before == now {

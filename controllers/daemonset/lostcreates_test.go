@@ -40,14 +40,14 @@ func TestALostAnswerIsNoReasonForASecondPod(t *testing.T) {
 		}
 		wantStatus(t, api, "web", counts{desired: 3, current: 3, updated: 3, unavailable: 3})
 
-		// The doubt is over: the next pod is made without asking.
+		// The cache has caught up: the next pod is created without asking the server.
 		api.DelayWatch(podKind, 0)
 		api.Create(t, newNode("n03"))
 		api.Settle()
 		api.Create(t, newNode("n04"))
 		asked := calls.of("list")
 		api.Settle()
-		if calls.of("list") != asked || calls.of("create") != 5 || r.doubts.about(kit.KeyOf(newSet("web"))) {
+		if calls.of("list") != asked || calls.of("create") != 5 || r.lostCreates.has(kit.KeyOf(newSet("web"))) {
 			t.Errorf("%d lists, %d before; %d creates", calls.of("list"), asked, calls.of("create"))
 		}
 	})

@@ -17,11 +17,11 @@ import (
 	"orrery/kit/client"
 )
 
-// askTimeout is how long an answer is waited for. A server that converts with a webhook can take its time.
-const askTimeout = 5 * time.Second
+// fetchTimeout limits the read of a scale, which can be slow: conversion webhooks take part in it.
+const fetchTimeout = 5 * time.Second
 
-// questions asks the server for the scales of custom owners.
-type questions struct {
+// fetcher reads the scales of custom owners from the server.
+type fetcher struct {
 	scales *scales
 	again  func(budget kit.Key)
 
@@ -30,8 +30,8 @@ type questions struct {
 	serves func(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-func newQuestions(cc kit.ControllerContext, s *scales, again func(kit.Key)) *questions {
-	return &questions{
+func newFetcher(cc kit.ControllerContext, s *scales, again func(kit.Key)) *fetcher {
+	return &fetcher{
 		scales: s, again: again, mapper: cc.Client.Mapper(), serves: cc.Discovery.ServerResourcesForGroupVersion,
 		scale: func(ctx context.Context, kind schema.GroupVersionKind, key kit.Key) (*autoscalingv1.Scale, error) {
 			return client.Get[autoscalingv1.Scale](ctx, cc.Live, key, client.Kind(kind), client.Subresource("scale"))
@@ -39,33 +39,33 @@ func newQuestions(cc kit.ControllerContext, s *scales, again func(kit.Key)) *que
 	}
 }
 
-// Reconcile asks for the scale of one owner and calls the budgets that wait for it. A failure is an answer too: the
-// budgets know when to ask again.
-func (q *questions) Reconcile(ctx context.Context, o owner) (kit.Result, error) {
-	a, ask := q.scales.begin(o, time.Now())
-	if ask {
-		if a = q.put(ctx, o); ctx.Err() != nil {
+// Reconcile reads the scale of one owner and requeues the budgets that wait for it. A failed read is a result too, and no
+// error of this loop: the budgets request the scale again when it is time.
+func (f *fetcher) Reconcile(ctx context.Context, o owner) (kit.Result, error) {
+	a, fetch := f.scales.begin(o, time.Now())
+	if fetch {
+		if a = f.fetch(ctx, o); ctx.Err() != nil {
 			return kit.Done, ctx.Err() // the process is stopping
 		}
 	}
-	for _, budget := range q.scales.end(o, a, ask, time.Now()) {
-		q.again(budget)
+	for _, budget := range f.scales.end(o, a, fetch, time.Now()) {
+		f.again(budget)
 	}
 	return kit.Done, nil
 }
 
-// put asks for a scale.
-func (q *questions) put(ctx context.Context, o owner) answer {
-	mapping, err := q.mapping(o.kind)
+// fetch reads the scale of an owner.
+func (f *fetcher) fetch(ctx context.Context, o owner) answer {
+	mapping, err := f.mapping(o.kind)
 	if err != nil {
 		return answer{err: err, ofKind: true}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	scale, err := q.scale(ctx, mapping.GroupVersionKind, kit.Key{Namespace: o.namespace, Name: o.name})
+	scale, err := f.scale(ctx, mapping.GroupVersionKind, kit.Key{Namespace: o.namespace, Name: o.name})
 	switch {
 	case apierrors.IsNotFound(err):
-		return q.missing(mapping.Resource)
+		return f.missing(mapping.Resource)
 	case err != nil:
 		return answer{err: err, ofKind: slow(err)}
 	case scale.UID != o.uid:
@@ -74,26 +74,26 @@ func (q *questions) put(ctx context.Context, o owner) answer {
 	return answer{replicas: scale.Spec.Replicas}
 }
 
-// mapping finds the resource of a kind, in the version that owner references name or else in the one that the server
-// prefers. A kind that is not known is looked for once more, as it may have come since.
-func (q *questions) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	m, err := q.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+// mapping finds the resource of a kind in the version of the owner reference, or failing that in the version that the
+// server prefers. If the kind is unknown, discovery is refreshed first, as it may have been added since.
+func (f *fetcher) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	m, err := f.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if !meta.IsNoMatchError(err) {
 		return m, err
 	}
-	meta.MaybeResetRESTMapper(q.mapper)
-	if m, now := q.mapper.RESTMapping(kind.GroupKind(), kind.Version); now == nil {
+	meta.MaybeResetRESTMapper(f.mapper)
+	if m, now := f.mapper.RESTMapping(kind.GroupKind(), kind.Version); now == nil {
 		return m, nil
 	}
-	if m, now := q.mapper.RESTMapping(kind.GroupKind()); now == nil {
+	if m, now := f.mapper.RESTMapping(kind.GroupKind()); now == nil {
 		return m, nil
 	}
 	return nil, err
 }
 
-// missing tells an owner that does not exist from a kind without a scale.
-func (q *questions) missing(resource schema.GroupVersionResource) answer {
-	list, err := q.serves(resource.GroupVersion().String())
+// missing interprets a 404: either the owner does not exist, or its kind has no scale subresource.
+func (f *fetcher) missing(resource schema.GroupVersionResource) answer {
+	list, err := f.serves(resource.GroupVersion().String())
 	if err != nil {
 		return answer{err: err, ofKind: true}
 	}
@@ -106,7 +106,8 @@ func (q *questions) missing(resource schema.GroupVersionResource) answer {
 	return answer{err: fmt.Errorf("%s does not implement the scale subresource", resource.GroupResource()), ofKind: true}
 }
 
-// slow reports whether a failure took up the time of a worker, as those of a server behind the server do.
+// slow reports whether a failure probably kept a worker waiting, as failures of an aggregated API server or a conversion
+// webhook do.
 func slow(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err)
 }

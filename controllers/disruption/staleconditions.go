@@ -17,13 +17,13 @@ import (
 // staleAfter is how long a pod may be marked as about to be disrupted without being deleted.
 const staleAfter = 2 * time.Minute
 
-// spared clears the DisruptionTarget condition of pods that were not disrupted after all.
-type spared struct {
+// staleConditions clears the DisruptionTarget condition of pods that were not disrupted after all.
+type staleConditions struct {
 	client *client.Client
 }
 
 // Reconcile sets the condition of one pod to false once it is stale.
-func (r *spared) Reconcile(ctx context.Context, pod *corev1.Pod) (kit.Result, error) {
+func (r *staleConditions) Reconcile(ctx context.Context, pod *corev1.Pod) (kit.Result, error) {
 	since, ok := markedSince(pod)
 	if !ok {
 		return kit.Done, nil
@@ -32,7 +32,7 @@ func (r *spared) Reconcile(ctx context.Context, pod *corev1.Pod) (kit.Result, er
 	if left := since.Add(staleAfter).Sub(now); left > 0 {
 		return kit.After(left), nil
 	}
-	// Bound to the version read: a condition that a kubelet sets at this moment is its own.
+	// Bound to the version read, so as not to overwrite a condition that the kubelet sets at this moment.
 	patch, _, err := podstatus.Patch(pod, podstatus.Change{OnlyThisVersion: true, Conditions: []corev1.PodCondition{
 		{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation},
 	}}, now)
@@ -46,7 +46,7 @@ func (r *spared) Reconcile(ctx context.Context, pod *corev1.Pod) (kit.Result, er
 	return kit.Done, nil
 }
 
-// marked keeps pods out of the queue that are not about to be disrupted.
+// marked accepts only pods that are about to be disrupted.
 func marked(_, pod *corev1.Pod) bool {
 	if pod == nil {
 		return false
@@ -55,8 +55,9 @@ func marked(_, pod *corev1.Pod) bool {
 	return ok
 }
 
-// markedSince returns since when a pod is about to be disrupted. ok is false for pods that are not, or that are being
-// deleted or have ended. A mark of the kubelet is never stale: it may take any time to stop a pod.
+// markedSince returns since when a pod has been marked as about to be disrupted. ok is false for pods that are not marked,
+// are being deleted or have ended. A mark by the kubelet is ignored: it never becomes stale, since stopping a pod may take
+// any amount of time.
 func markedSince(pod *corev1.Pod) (since time.Time, ok bool) {
 	c := podctl.Condition(pod, corev1.DisruptionTarget)
 	if c == nil || c.Status != corev1.ConditionTrue || c.Reason == corev1.PodReasonTerminationByKubelet || !podctl.Active(pod) {
