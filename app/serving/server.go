@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"orrery/kit/httpx"
 	"orrery/options/serving"
 )
 
@@ -117,7 +118,7 @@ func newHTTPServer(o serving.SecureOptions, state *tlsState, handler http.Handle
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          serverLog(),
+		ErrorLog:          httpx.ErrorLog(klog.Background()),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          cmp.Or(o.HTTP2MaxStreams, defaultMaxStreams),
 			MaxReadFrameSize:              receiveBuffer,

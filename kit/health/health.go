@@ -2,15 +2,17 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/component-base/metrics/prometheus/slis"
 	"k8s.io/klog/v2"
+
+	"orrery/kit"
 )
 
 // Check is one health check. Check returns nil if all is well; it may be called at
@@ -134,15 +136,13 @@ func (o *outcome) wait(deadline <-chan struct{}) error {
 	}
 }
 
-// runCheck calls the check and turns a panic into a failure.
-func runCheck(check Check, req *http.Request) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			klog.ErrorS(nil, "Panic in a health check", "check", check.Name(), "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return check.Check(req)
+// runCheck calls the check. A panic is a failure.
+func runCheck(check Check, req *http.Request) error {
+	err := kit.Guard(func() error { return check.Check(req) })
+	if p, ok := errors.AsType[*kit.PanicError](err); ok {
+		klog.ErrorS(nil, "Panic in a health check", "check", check.Name(), "panic", p.Value, "stack", string(p.Stack))
+	}
+	return err
 }
 
 // runAll runs the checks for an endpoint and returns their errors in the same order.

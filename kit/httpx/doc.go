@@ -1,3 +1,3 @@
 // Package httpx has what the servers of this module share beyond net/http: the Accept header read in order of preference,
-// and a ResponseWriter that remembers the status it has sent.
+// a ResponseWriter that remembers the status it has sent, handlers whose panics are caught, and the server's error log.
 package httpx

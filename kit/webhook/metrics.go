@@ -1,9 +1,7 @@
 package webhook
 
 import (
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -68,16 +66,12 @@ func (h measured) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := &httpx.StatusWriter{ResponseWriter: w}
 	m.inFlight.WithLabelValues(h.path).Inc()
 	defer func() {
-		if p := recover(); p != nil {
-			m.panics.WithLabelValues(h.path).Inc()
-			h.s.log.Error(fmt.Errorf("panic: %v", p), "Caught a panic", "webhook", h.path, "stack", string(debug.Stack()))
-			if answer.Status == 0 {
-				http.Error(answer, "this request made the webhook panic; its log says more", http.StatusInternalServerError)
-			}
-		}
 		m.inFlight.WithLabelValues(h.path).Dec()
 		m.requests.WithLabelValues(h.path, strconv.Itoa(answer.Status)).Inc()
 		m.durations.WithLabelValues(h.path).Observe(time.Since(start).Seconds())
 	}()
-	h.next.ServeHTTP(answer, r)
+	if p := httpx.Serve(h.next, answer, r); p != nil {
+		m.panics.WithLabelValues(h.path).Inc()
+		h.s.log.Error(p, "Caught a panic", "webhook", h.path, "stack", string(p.Stack))
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	compmetrics "k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
+
+	"orrery/kit/httpx"
 )
 
 // DefaultPort is where webhooks are usually served.
@@ -129,7 +130,7 @@ func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: &s.mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: s.certificate.get},
-		ErrorLog:  log.New(logWriter{s.log}, "", 0),
+		ErrorLog:  httpx.ErrorLog(s.log),
 	}
 	var background sync.WaitGroup
 	background.Go(func() { s.certificate.watch(ctx, s.reload) })
@@ -176,12 +177,4 @@ func reachable(a net.Addr) string {
 		return a.String()
 	}
 	return net.JoinHostPort("localhost", strconv.Itoa(t.Port))
-}
-
-// logWriter takes the complaints of net/http. Failed handshakes are those of health checks and port scanners.
-type logWriter struct{ log klog.Logger }
-
-func (w logWriter) Write(line []byte) (int, error) {
-	w.log.V(4).Info("Webhook server", "message", strings.TrimSpace(string(line)))
-	return len(line), nil
 }
