@@ -1,3 +1,4 @@
-// Package selfsigned makes a certificate authority and a serving certificate for a webhook, for clusters where nobody
-// else does. The authority's key is thrown away at once: a new certificate comes with a new authority.
+// Package selfsigned makes serving certificates for clusters where nobody else does: with an authority of their own, as a
+// webhook needs, or as their own authority. The authority's key is thrown away at once: a new certificate comes with a new
+// authority.
 package selfsigned

@@ -39,38 +39,58 @@ func New(hosts []string, now time.Time, life time.Duration) (Bundle, error) {
 	if life <= 0 {
 		return Bundle{}, fmt.Errorf("a certificate cannot be valid for %s", life)
 	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	caKey, err := newKey()
 	if err != nil {
-		return Bundle{}, fmt.Errorf("make the key of the authority: %w", err)
+		return Bundle{}, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := newKey()
 	if err != nil {
-		return Bundle{}, fmt.Errorf("make the key: %w", err)
+		return Bundle{}, err
 	}
-	ca := template(hosts[0]+" authority", now, life)
-	ca.IsCA, ca.KeyUsage = true, x509.KeyUsageCertSign
-	leaf := template(hosts[0], now, life)
-	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for _, h := range hosts {
-		if ip := net.ParseIP(h); ip != nil {
-			leaf.IPAddresses = append(leaf.IPAddresses, ip)
-		} else {
-			leaf.DNSNames = append(leaf.DNSNames, h)
-		}
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	if err != nil {
+	ca, leaf := authority(hosts[0]+" authority", now, life), template(hosts[0], now, life)
+	serve(leaf, hosts)
+	var b Bundle
+	if b.CA, err = sign(ca, caKey, ca, caKey); err != nil {
 		return Bundle{}, fmt.Errorf("make the authority: %w", err)
 	}
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	if err != nil {
+	if b.Cert, err = sign(leaf, key, ca, caKey); err != nil {
 		return Bundle{}, fmt.Errorf("make the certificate: %w", err)
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	b.Key, err = encode(key)
+	return b, err
+}
+
+// NewSingle makes a serving certificate that is its own authority: a client trusts it by the certificate itself. name is
+// that of its subject, which should differ from one certificate to the next.
+func NewSingle(name string, hosts []string, now time.Time, life time.Duration) (cert, key []byte, err error) {
+	private, err := newKey()
 	if err != nil {
-		return Bundle{}, fmt.Errorf("write the key: %w", err)
+		return nil, nil, err
 	}
-	return Bundle{CA: block("CERTIFICATE", caDER), Cert: block("CERTIFICATE", leafDER), Key: block("PRIVATE KEY", keyDER)}, nil
+	single := authority(name, now, life)
+	serve(single, hosts)
+	if cert, err = sign(single, private, single, private); err != nil {
+		return nil, nil, fmt.Errorf("make the certificate: %w", err)
+	}
+	key, err = encode(private)
+	return cert, key, err
+}
+
+// newKey makes an elliptic key: making an RSA key takes a good part of a daemon's start.
+func newKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return key, nil
+}
+
+func encode(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("write the key: %w", err)
+	}
+	return block("PRIVATE KEY", der), nil
 }
 
 func template(name string, now time.Time, life time.Duration) *x509.Certificate {
@@ -83,6 +103,34 @@ func template(name string, now time.Time, life time.Duration) *x509.Certificate 
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name[:min(len(name), longestName)]},
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(life), BasicConstraintsValid: true,
 	}
+}
+
+func authority(name string, now time.Time, life time.Duration) *x509.Certificate {
+	ca := template(name, now, life)
+	ca.IsCA, ca.KeyUsage = true, x509.KeyUsageCertSign
+	return ca
+}
+
+// serve makes a certificate one for servers of these names and addresses.
+func serve(cert *x509.Certificate, hosts []string) {
+	cert.KeyUsage |= x509.KeyUsageDigitalSignature
+	cert.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			cert.IPAddresses = append(cert.IPAddresses, ip)
+		} else {
+			cert.DNSNames = append(cert.DNSNames, h)
+		}
+	}
+}
+
+// sign returns the certificate of a key, in PEM form.
+func sign(cert *x509.Certificate, key *ecdsa.PrivateKey, by *x509.Certificate, byKey *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.CreateCertificate(rand.Reader, cert, by, &key.PublicKey, byKey)
+	if err != nil {
+		return nil, err
+	}
+	return block("CERTIFICATE", der), nil
 }
 
 func block(kind string, der []byte) []byte {

@@ -61,6 +61,28 @@ func TestTheCertificateServesItsNamesAndIsTrusted(t *testing.T) {
 	}
 }
 
+func TestASingleCertificateIsItsOwnAuthority(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	cert, key, err := NewSingle("localhost@1", []string{"localhost", "::1"}, now, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	for host, ok := range map[string]bool{"localhost": true, "::1": true, "localhost@1": false} {
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); (err == nil) != ok {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if got := pair.Leaf.Subject.CommonName; got != "localhost@1" {
+		t.Errorf("its subject is %q", got)
+	}
+}
+
 func TestWhatCannotBeMade(t *testing.T) {
 	for name, err := range map[string]error{
 		"no host": func() error { _, err := New(nil, time.Now(), time.Hour); return err }(),
