@@ -24,7 +24,7 @@ func NewMetrics() *Metrics {
 		}, []string{"controller", "outcome"}),
 		durations: compmetrics.NewHistogramVec(&compmetrics.HistogramOpts{
 			Namespace: "orrery", Name: "reconcile_duration_seconds", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Time that one reconcile took.",
+			Help:    "Duration of one reconcile.",
 			Buckets: compmetrics.ExponentialBuckets(0.0005, 4, 10),
 		}, []string{"controller"}),
 		panics: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
@@ -37,11 +37,11 @@ func NewMetrics() *Metrics {
 		}, []string{"controller"}),
 		workers: compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{
 			Namespace: "orrery", Name: "max_concurrent_reconciles", StabilityLevel: compmetrics.ALPHA,
-			Help: "Workers of the loop: how many keys it reconciles at once at most.",
+			Help: "Workers of the loop: the maximum number of keys that it reconciles at once.",
 		}, []string{"controller"}),
 		active: compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{
 			Namespace: "orrery", Name: "active_workers", StabilityLevel: compmetrics.ALPHA,
-			Help: "Workers that are busy. If it stays at the maximum while the queue grows, the loop has too few.",
+			Help: "Busy workers. If the number stays at the maximum while the queue grows, the loop has too few workers.",
 		}, []string{"controller"}),
 	}
 }

@@ -24,7 +24,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 5}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"deployment"}, ServiceAccount: "deployment-controller", EventSource: "deployment-controller",
-		Summary:  "rolls Deployments out by making, resizing and deleting their ReplicaSets",
+		Summary:  "rolls out Deployments by creating, scaling and deleting their ReplicaSets",
 		AddFlags: o.addFlags, Validate: o.validate, RBAC: rules(), Init: o.init,
 	}
 }

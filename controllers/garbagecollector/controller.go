@@ -22,7 +22,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{enabled: true, workers: 20}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"garbagecollector"}, ServiceAccount: "generic-garbage-collector",
-		Summary:  "deletes objects whose owners are gone, in the background, in the foreground or orphaning",
+		Summary:  "deletes objects whose owners are gone, and completes foreground and orphaning deletions",
 		AddFlags: o.addFlags, Validate: o.validate, Init: o.init,
 		Pages: map[string]http.Handler{"graph": http.HandlerFunc(o.serveGraph)},
 		RBAC: []rbacv1.PolicyRule{

@@ -11,6 +11,6 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{syncErrors: compmetrics.NewCounter(&compmetrics.CounterOpts{
 		Subsystem: "garbagecollector_controller", Name: "resources_sync_error_total", StabilityLevel: compmetrics.ALPHA,
-		Help: "Times that the kinds to collect could not be found, watched or filled. A rising count means that objects of some kind are not collected.",
+		Help: "Failures to discover, watch or list the kinds to collect. A rising count means that objects of some kind are not collected.",
 	})}
 }

@@ -54,23 +54,23 @@ func newMetrics() metrics {
 	return metrics{
 		duration: compmetrics.NewHistogramVec(&compmetrics.HistogramOpts{
 			Subsystem: "job_controller", Name: "job_sync_duration_seconds", StabilityLevel: stable,
-			Help: "Time that one look at a Job took.", Buckets: compmetrics.ExponentialBuckets(0.004, 2, 15),
+			Help: "Duration of one reconcile of a Job.", Buckets: compmetrics.ExponentialBuckets(0.004, 2, 15),
 		}, []string{"completion_mode", "result", "action"}),
-		syncs: counter("job_syncs_total", "Looks at Jobs.", stable, "completion_mode", "result", "action"),
+		syncs: counter("job_syncs_total", "Reconciles of Jobs.", stable, "completion_mode", "result", "action"),
 		finished: counter("jobs_finished_total", "Jobs that have finished, and why.", stable,
 			"completion_mode", "result", "reason"),
-		external: counter("jobs_by_external_controller_total", "Jobs that another controller looks after.", alpha, "controller_name"),
+		external: counter("jobs_by_external_controller_total", "Jobs that another controller manages.", alpha, "controller_name"),
 		podsEnded: counter("job_pods_finished_total", "Pods that have finished and been counted.", stable,
 			"completion_mode", "result"),
 		byPolicy: counter("pod_failures_handled_by_failure_policy_total",
 			"Failed pods that a rule of their Job's pod failure policy applied to, by the rule's action.", beta, "action"),
 		unreleased: counter("terminated_pods_tracking_finalizer_total",
-			"Finished pods that came to have (add) or lost (delete) the finalizer batch.kubernetes.io/job-tracking. A growing difference means that pods are not counted.",
+			"Finished pods that gained (add) or lost (delete) the finalizer batch.kubernetes.io/job-tracking. A growing difference means that pods are not counted.",
 			beta, "event"),
 		indexes: counter("job_finished_indexes_total", "Indexes that have finished.", alpha, "status", "backoffLimit"),
-		created: counter("job_pods_creation_total", "Attempts to create a pod, by why and by how they ended.", alpha, "reason", "status"),
+		created: counter("job_pods_creation_total", "Attempts to create a pod, by reason and outcome.", alpha, "reason", "status"),
 		skips: counter("stale_sync_skips_total",
-			"Looks at Jobs put off because the cache did not show the controller's last write yet.", alpha, "group", "resource"),
+			"Reconciles of Jobs put off because the cache did not show the controller's last write yet.", alpha, "group", "resource"),
 	}
 }
 

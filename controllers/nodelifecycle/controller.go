@@ -31,7 +31,7 @@ func Descriptor() kit.Descriptor {
 	core := []string{""}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"nodelifecycle"}, ServiceAccount: "node-controller", EventSource: "node-controller",
-		Summary:  "watches the heartbeats of nodes, and taints those that are lost or unfit",
+		Summary:  "monitors the heartbeats of nodes, and taints nodes that are unreachable or unhealthy",
 		AddFlags: o.addFlags, Validate: o.validate, Init: o.init,
 		RBAC: []rbacv1.PolicyRule{
 			{APIGroups: core, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "patch"}},

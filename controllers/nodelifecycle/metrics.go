@@ -22,19 +22,19 @@ func newMetrics() metrics {
 	return metrics{
 		evictions: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
 			Subsystem: subsystem, Name: "evictions_total", StabilityLevel: compmetrics.STABLE,
-			Help: "Nodes whose pods were evicted, by zone, since this process leads.",
+			Help: "Nodes whose pods were evicted since this process became leader, by zone.",
 		}, zone),
 		size:      gauge("zone_size", "Nodes of the zone."),
 		healthy:   gauge("zone_health", "Percentage of the zone's nodes that are ready."),
 		unhealthy: gauge("unhealthy_nodes_in_zone", "Nodes of the zone that are not ready."),
 		oneNode: compmetrics.NewHistogram(&compmetrics.HistogramOpts{
 			Subsystem: subsystem, Name: "update_node_health_duration_seconds", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Time that one node took in one look at the heartbeats.",
+			Help:    "Time spent on one node in one check of all heartbeats.",
 			Buckets: compmetrics.ExponentialBuckets(0.001, 4, 8), // 1 ms to about 15 s
 		}),
 		allNodes: compmetrics.NewHistogram(&compmetrics.HistogramOpts{
 			Subsystem: subsystem, Name: "update_all_nodes_health_duration_seconds", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Time of one look at the heartbeats of all nodes.",
+			Help:    "Duration of one check of the heartbeats of all nodes.",
 			Buckets: compmetrics.ExponentialBuckets(0.01, 4, 8), // 10 ms to about 3 min
 		}),
 	}

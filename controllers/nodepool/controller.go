@@ -24,7 +24,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 16}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"nodepool"}, ServiceAccount: Name, EventSource: Name, OffByDefault: true,
-		Summary:  "keeps labels, annotations, taints and RuntimeClasses of nodes as NodePools ask for them",
+		Summary:  "keeps the labels, annotations, taints and RuntimeClasses that NodePools specify for their nodes",
 		AddFlags: o.addFlags, Validate: o.validate, Init: o.init, RBAC: rules(),
 	}
 }

@@ -16,11 +16,11 @@ func newMetrics() metrics {
 	m := metrics{
 		writes: compmetrics.NewCounter(&compmetrics.CounterOpts{
 			Name: prefix + "node_writes_total", StabilityLevel: compmetrics.ALPHA,
-			Help: "Writes to Nodes that brought them to what their pools ask for.",
+			Help: "Writes that brought Nodes to the state that their pools specify.",
 		}),
 		repairs: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
 			Name: prefix + "drift_repairs_total", StabilityLevel: compmetrics.ALPHA,
-			Help: "Keys of Nodes that were set again because somebody else had changed them, by what they are.",
+			Help: "Keys of Nodes that were restored because somebody else had changed them, by kind: label, annotation or taint.",
 		}, []string{"kind"}),
 	}
 	return m

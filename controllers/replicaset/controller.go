@@ -26,7 +26,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 5}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"replicaset"}, ServiceAccount: "replicaset-controller", EventSource: "replicaset-controller",
-		Summary:  "keeps the number of pods that each ReplicaSet asks for",
+		Summary:  "maintains the number of pods that each ReplicaSet specifies",
 		AddFlags: o.addFlags, Validate: o.validate, Init: o.init,
 		RBAC: replicas.Rules(appsv1.GroupName, "replicasets"),
 	}

@@ -17,7 +17,7 @@ func newMetrics() metrics {
 	return metrics{
 		ageRatio: compmetrics.NewHistogram(&compmetrics.HistogramOpts{
 			Subsystem: subsystem, Name: "sorting_deletion_age_ratio", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Age of a ready pod chosen for deletion over that of the youngest ready pod. Values of 2 and more mean that old pods go although young ones could.",
+			Help:    "Age of a ready pod chosen for deletion over that of the youngest ready pod. Values of 2 and more mean that old pods are deleted although younger ones could be.",
 			Buckets: compmetrics.ExponentialBuckets(0.25, 2, 6),
 		}),
 		skips: compmetrics.NewCounterVec(&compmetrics.CounterOpts{

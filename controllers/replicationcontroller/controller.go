@@ -21,7 +21,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 5}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"replicationcontroller"}, ServiceAccount: "replication-controller", EventSource: "replication-controller",
-		Summary:  "keeps the number of pods that each ReplicationController asks for",
+		Summary:  "maintains the number of pods that each ReplicationController specifies",
 		AddFlags: o.addFlags, Validate: o.validate, Init: o.init,
 		RBAC: replicas.Rules(corev1.GroupName, "replicationcontrollers"),
 	}

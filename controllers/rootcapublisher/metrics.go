@@ -18,11 +18,11 @@ func newMetrics() metrics {
 	return metrics{
 		syncs: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
 			Subsystem: "root_ca_cert_publisher", Name: "sync_total", StabilityLevel: compmetrics.ALPHA,
-			Help: "Namespaces looked at, by the HTTP status of the outcome.",
+			Help: "Reconciles of namespaces, by the HTTP status of the outcome.",
 		}, []string{"code"}),
 		durations: compmetrics.NewHistogramVec(&compmetrics.HistogramOpts{
 			Subsystem: "root_ca_cert_publisher", Name: "sync_duration_seconds", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Time that one namespace took, by the HTTP status of the outcome.",
+			Help:    "Duration of one reconcile of a namespace, by the HTTP status of the outcome.",
 			Buckets: compmetrics.ExponentialBuckets(0.001, 2, 15),
 		}, []string{"code"}),
 	}

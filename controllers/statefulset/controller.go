@@ -29,7 +29,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 5}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"statefulset"}, ServiceAccount: "statefulset-controller", EventSource: "statefulset-controller",
-		Summary:  "keeps the pods of StatefulSets, each with its own name and storage, in order",
+		Summary:  "maintains the pods of StatefulSets, each with its own name and storage, in order",
 		AddFlags: o.addFlags, Validate: o.validate, RBAC: rules(), Init: o.init,
 	}
 }

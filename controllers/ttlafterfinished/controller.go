@@ -18,7 +18,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{workers: 5}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"ttl-after-finished"}, ServiceAccount: "ttl-after-finished-controller",
-		Summary:  "deletes finished Jobs once their time to live has run out",
+		Summary:  "deletes finished Jobs whose time to live has expired",
 		AddFlags: o.addFlags, Validate: o.validate, Init: o.init,
 		RBAC: []rbacv1.PolicyRule{
 			{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "watch", "delete"}},

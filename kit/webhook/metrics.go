@@ -22,11 +22,11 @@ func newMetrics() *serverMetrics {
 	return &serverMetrics{
 		requests: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
 			Namespace: "orrery", Subsystem: "webhook", Name: "requests_total", StabilityLevel: compmetrics.ALPHA,
-			Help: "Admission requests by path and HTTP status. On anything but 200 the API server does what failurePolicy says.",
+			Help: "Admission requests by path and HTTP status. For any status but 200 the API server applies the failurePolicy.",
 		}, []string{"webhook", "code"}),
 		durations: compmetrics.NewHistogramVec(&compmetrics.HistogramOpts{
 			Namespace: "orrery", Subsystem: "webhook", Name: "request_duration_seconds", StabilityLevel: compmetrics.ALPHA,
-			Help:    "Time that one admission request took. Whoever writes the object waits for it.",
+			Help:    "Duration of one admission request, for which the writer of the object waits.",
 			Buckets: compmetrics.ExponentialBuckets(0.0005, 4, 10),
 		}, []string{"webhook"}),
 		inFlight: compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{
