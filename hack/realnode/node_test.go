@@ -49,7 +49,7 @@ func TestTheDocumentationSaysHowToSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, err := documented(string(text), "2. Make both manifests", "4. See that it took over")
+	there, err := documented(string(text), "2. Make both manifests", "4. Check that Orrery has taken over")
 	if err != nil || !strings.Contains(there, "kubectl patch --local") || !strings.HasSuffix(there, "mv orrery.yaml manifests/kube-controller-manager.yaml") {
 		t.Errorf("%v: there with\n%s", err, there)
 	}

@@ -61,7 +61,7 @@ func (n *node) switchTo(ctx context.Context, to string) error {
 		fmt.Printf("%s is the manager already\n", to)
 		return nil
 	case to == "orrery":
-		commands, err = documented(string(text), "2. Make both manifests", "4. See that it took over")
+		commands, err = documented(string(text), "2. Make both manifests", "4. Check that Orrery has taken over")
 		if err == nil {
 			err = n.provide(ctx, name)
 		}
