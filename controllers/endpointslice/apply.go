@@ -16,20 +16,21 @@ import (
 	"orrery/kit/client"
 )
 
-// atOnce is the number of slices of one Service that are written at the same time.
-const atOnce = 4
+// concurrentWrites is the number of slices of one Service that are written at the same time.
+const concurrentWrites = 4
 
-// apply carries out a plan: what is new first, so that an endpoint that moves is never missing.
+// apply carries out a plan: creates first, then updates, then deletes, so that an endpoint that moves from one slice to
+// another is never missing from both.
 func (r *reconciler) apply(ctx context.Context, svc *corev1.Service, plan *layout.Plan, at time.Time) error {
 	if svc.DeletionTimestamp != nil {
-		// The garbage collector deletes the slices, and would have to chase new ones.
+		// The garbage collector is deleting the slices, and would have to delete new ones too.
 		plan.Create = nil
 	}
 	if plan.Changes() == 0 {
 		r.metrics.applied(svc, 0)
 		return nil
 	}
-	err := kit.Batch(ctx, len(plan.Create), atOnce, func(ctx context.Context, i int) error {
+	err := kit.Batch(ctx, len(plan.Create), concurrentWrites, func(ctx context.Context, i int) error {
 		s := stamped(plan.Create[i], at)
 		if _, err := client.Create(ctx, r.client, s, client.Brief); err != nil {
 			return fmt.Errorf("failed to create EndpointSlice for Service %s: %w", klog.KObj(svc), err)
@@ -40,7 +41,7 @@ func (r *reconciler) apply(ctx context.Context, svc *corev1.Service, plan *layou
 	if err != nil {
 		return err
 	}
-	err = kit.Batch(ctx, len(plan.Update), atOnce, func(ctx context.Context, i int) error {
+	err = kit.Batch(ctx, len(plan.Update), concurrentWrites, func(ctx context.Context, i int) error {
 		s := stamped(plan.Update[i], at)
 		if _, err := client.Update(ctx, r.client, s, client.Brief); err != nil {
 			return fmt.Errorf("failed to update %s EndpointSlice for Service %s: %w", s.Name, klog.KObj(svc), err)
@@ -60,9 +61,9 @@ func (r *reconciler) apply(ctx context.Context, svc *corev1.Service, plan *layou
 	return nil
 }
 
-// remove deletes slices that list nothing that the Service wants.
+// remove deletes slices that the Service no longer needs.
 func (r *reconciler) remove(ctx context.Context, svc *corev1.Service, unwanted []*discoveryv1.EndpointSlice) error {
-	return errors.Join(kit.Batch(ctx, len(unwanted), atOnce, func(ctx context.Context, i int) error {
+	return errors.Join(kit.Batch(ctx, len(unwanted), concurrentWrites, func(ctx context.Context, i int) error {
 		s := unwanted[i]
 		err := client.IgnoreNotFound(client.Delete(ctx, r.client, s, client.IfUID(s.UID)))
 		if err != nil {
@@ -73,8 +74,8 @@ func (r *reconciler) remove(ctx context.Context, svc *corev1.Service, unwanted [
 	}))
 }
 
-// stamped returns the slice with the time of the change that it follows, from which programs measure how long a change
-// takes to reach the network; a change without a known time clears it. The slice belongs to the caller.
+// stamped sets the annotation with the time of the change that triggered the write, from which consumers measure how long a
+// change takes to reach the network; the zero time removes it. It changes the slice and returns it.
 func stamped(s *discoveryv1.EndpointSlice, at time.Time) *discoveryv1.EndpointSlice {
 	notes := maps.Clone(s.Annotations)
 	delete(notes, corev1.EndpointsLastChangeTriggerTime)

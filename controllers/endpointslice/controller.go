@@ -17,12 +17,12 @@ import (
 // Name of the controller.
 const Name = "endpointslice-controller"
 
-// repairDelay is the least time between a change of a slice and the look at whether it needs repair. The controller's
-// own writes come back as such changes; the delay makes a burst of them cost one look.
+// repairDelay is the least time between a change of a slice and the reconcile that repairs it. The controller's own writes
+// arrive as such changes too; with the delay a burst of them causes only one reconcile.
 const repairDelay = time.Second
 
-// firstRetry is the time before the first retry of a Service whose slices could not be written. What is refused may be
-// all slices of thousands of pods.
+// firstRetry is the time before the first retry of a Service whose slices could not be written. It is long because each
+// try may rewrite the slices of thousands of pods.
 const firstRetry = time.Second
 
 // Bounds of the flags.
@@ -108,7 +108,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		Watch(kit.WatchChanges(r.zones.nodeChanged).Delayed(time.Second)).Complete()
 }
 
-// slicesByService files the managed slices under the Service that their label names.
+// slicesByService indexes the managed slices by the Service that their label names.
 func slicesByService() cache.Index[*discoveryv1.EndpointSlice] {
 	return cache.Index[*discoveryv1.EndpointSlice]{Name: "managed-by-service", Keys: func(s *discoveryv1.EndpointSlice) []string {
 		if key, ok := serviceOf(s); ok {

@@ -16,7 +16,7 @@ import (
 
 const subsystem = "endpoint_slice_controller"
 
-// metrics are upstream's, by name and label. The gauges are sums over Services.
+// metrics have upstream's names and labels. The gauges are sums over all Services.
 type metrics struct {
 	added, removed               *compmetrics.HistogramVec
 	desired, slices, sliceTarget *compmetrics.GaugeVec
@@ -37,7 +37,7 @@ type familyKey struct {
 	family  discoveryv1.AddressType
 }
 
-// totals is what one family of a Service adds to the gauges.
+// totals is what one family of a Service contributes to the gauges.
 type totals struct{ endpoints, slices, target int }
 
 func newMetrics(maxEndpoints int) *metrics {
@@ -82,16 +82,16 @@ func (m *metrics) registerables() []compmetrics.Registerable {
 	}
 }
 
-// synced counts a reconcile by its result. What the end of a namespace refuses is no failure.
+// synced counts a reconcile by its result. A write that is rejected because the namespace is terminating is no failure.
 func (m *metrics) synced(err error) {
 	result := "success"
-	if err != nil && slices.ContainsFunc(single(err), func(e error) bool { return !client.NamespaceGoing(e) }) {
+	if err != nil && slices.ContainsFunc(flatten(err), func(e error) bool { return !client.NamespaceGoing(e) }) {
 		result = "error"
 	}
 	m.syncs.WithLabelValues(result).Inc()
 }
 
-// stale counts a reconcile that was put off because the cache lags behind the last write.
+// stale counts a reconcile that was delayed because the cache does not show the last write yet.
 func (m *metrics) stale(schema.GroupResource) { m.syncs.WithLabelValues("stale").Inc() }
 
 // change counts one write: create, update or delete.
@@ -106,7 +106,7 @@ func (m *metrics) applied(svc *corev1.Service, changes int) {
 	m.changedPerSync.WithLabelValues(topology, layout.Preference(svc)).Observe(float64(changes))
 }
 
-// planned takes in what the slices of one family will be.
+// planned records the plan for the slices of one family.
 func (m *metrics) planned(svc *corev1.Service, family discoveryv1.AddressType, plan *layout.Plan) {
 	m.added.WithLabelValues().Observe(float64(plan.Added))
 	m.removed.WithLabelValues().Observe(float64(plan.Removed))
@@ -123,7 +123,7 @@ func (m *metrics) planned(svc *corev1.Service, family discoveryv1.AddressType, p
 	m.prefer(kit.KeyOf(svc), layout.Preference(svc))
 }
 
-// keep takes the families that a Service does not have any more out of the gauges.
+// keep removes the families that a Service no longer has from the gauges.
 func (m *metrics) keep(key kit.Key, families []discoveryv1.AddressType) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +139,7 @@ func (m *metrics) keepLocked(key kit.Key, families []discoveryv1.AddressType) {
 	}
 }
 
-// replace swaps the share of one family in the sums. m.mu is held.
+// replace replaces the contribution of one family to the sums. m.mu is held.
 func (m *metrics) replace(key familyKey, now totals) {
 	was := m.byFamily[key]
 	m.sum.endpoints += now.endpoints - was.endpoints
@@ -155,7 +155,7 @@ func (m *metrics) replace(key familyKey, now totals) {
 	m.sliceTarget.WithLabelValues().Set(float64(m.sum.target))
 }
 
-// prefer files the traffic distribution of a Service; "" is none. m.mu is held.
+// prefer records the traffic distribution of a Service; "" is none. m.mu is held.
 func (m *metrics) prefer(key kit.Key, now string) {
 	was := m.preference[key]
 	if was == now {
@@ -174,7 +174,7 @@ func (m *metrics) prefer(key kit.Key, now string) {
 	m.distributions.WithLabelValues(now).Set(float64(m.preferring[now]))
 }
 
-// forget takes a Service that is gone out of the gauges.
+// forget removes a deleted Service from the gauges.
 func (m *metrics) forget(key kit.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

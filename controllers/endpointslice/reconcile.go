@@ -56,7 +56,7 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 		return nil
 	}
 	pods := r.roster.Select(selection(svc))
-	byFamily := living(r.slices(key))
+	byFamily := groupByFamily(r.slices(key))
 	at := r.triggers.observe(svc, pods)
 
 	var errs []error
@@ -75,8 +75,8 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 	return err
 }
 
-// living groups the slices that are not being deleted by address family.
-func living(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice {
+// groupByFamily groups the slices that are not being deleted by address family.
+func groupByFamily(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice {
 	out := make(map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice, 2)
 	for _, s := range all {
 		if s.DeletionTimestamp == nil {
@@ -86,7 +86,7 @@ func living(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType][]*dis
 	return out
 }
 
-// layOut brings the slices of one family in line.
+// layOut brings the slices of one family in line with the pods.
 func (r *reconciler) layOut(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod, family discoveryv1.AddressType, have []*discoveryv1.EndpointSlice, at time.Time) error {
 	plan := layout.Pack(layout.Input{
 		Service: svc, Family: family, Pods: pods, Existing: have, Zone: r.zoneOf, Max: r.maxEndpoints,
@@ -94,21 +94,21 @@ func (r *reconciler) layOut(ctx context.Context, svc *corev1.Service, pods []*co
 	r.hint(ctx, svc, family, plan)
 	plan.Reuse()
 	r.metrics.planned(svc, family, plan)
-	return errors.Join(r.leftOut(ctx, svc, plan.Homeless), r.apply(ctx, svc, plan, at))
+	return errors.Join(r.awaitNodes(ctx, svc, plan.MissingNode), r.apply(ctx, svc, plan, at))
 }
 
-// leftOut makes the Service wait for the nodes that its pods name and that do not exist. The pods are told in the order
-// of their names, so that each try tells the same.
-func (r *reconciler) leftOut(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod) error {
+// awaitNodes makes the Service wait for the missing nodes of pods, and returns an error for each pod. The pods are sorted by
+// name, so that every retry reports the same message.
+func (r *reconciler) awaitNodes(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod) error {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	var nodes []string
 	var errs []error
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" { // else it names no node that could come
+		if pod.Spec.NodeName != "" { // otherwise there is no node to wait for
 			nodes = append(nodes, pod.Spec.NodeName)
 		}
 		errs = append(errs, fmt.Errorf("skipping Pod %s for Service %s: Node %s Not Found", pod.Name, klog.KObj(svc), pod.Spec.NodeName))
-		klog.FromContext(ctx).V(2).Info("Left a pod out of the slices: its node does not exist",
+		klog.FromContext(ctx).V(2).Info("Leaving a pod out of the slices: its node does not exist",
 			"pod", klog.KObj(pod), "service", klog.KObj(svc), "node", klog.KRef("", pod.Spec.NodeName))
 	}
 	slices.Sort(nodes)
@@ -124,13 +124,13 @@ func (r *reconciler) zoneOf(node string) (zone string, known bool) {
 	return n.Labels[corev1.LabelTopologyZone], true
 }
 
-// report tells the owner of the Service what went wrong. Conflicts and the end of the namespace are not worth an event, but
-// must not hide other errors.
+// report publishes an event about errors. Conflicts, and errors because the namespace is terminating, are not worth an
+// event, but must not hide other errors.
 func (r *reconciler) report(svc *corev1.Service, err error) {
 	if err == nil {
 		return
 	}
-	failures := slices.DeleteFunc(single(err), func(e error) bool { return apierrors.IsConflict(e) || client.NamespaceGoing(e) })
+	failures := slices.DeleteFunc(flatten(err), func(e error) bool { return apierrors.IsConflict(e) || client.NamespaceGoing(e) })
 	if len(failures) == 0 {
 		return
 	}
@@ -138,20 +138,20 @@ func (r *reconciler) report(svc *corev1.Service, err error) {
 		"Error updating Endpoint Slices for Service %s: %v", klog.KObj(svc), utilerrors.NewAggregate(failures))
 }
 
-// single takes joined errors apart, so that an event names each once and in one line.
-func single(err error) []error {
+// flatten returns the single errors of a joined one, so that an event lists each once and all on one line.
+func flatten(err error) []error {
 	many, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}
 	var out []error
 	for _, e := range many.Unwrap() {
-		out = append(out, single(e)...)
+		out = append(out, flatten(e)...)
 	}
 	return out
 }
 
-// forget drops what is remembered of a Service that is gone. Its slices are the garbage collector's.
+// forget drops all state of a deleted Service. Its slices are left to the garbage collector.
 func (r *reconciler) forget(key kit.Key) {
 	r.roster.Forget(key)
 	r.waiting.set(key, nil)

@@ -14,7 +14,7 @@ import (
 	"orrery/kit/cache"
 )
 
-// selects reports whether slices are made for a Service: it selects pods, and they answer for it.
+// selects reports whether the controller manages slices for a Service: it has a selector and is not of type ExternalName.
 func selects(svc *corev1.Service) bool {
 	return len(svc.Spec.Selector) > 0 && svc.Spec.Type != corev1.ServiceTypeExternalName
 }
@@ -36,7 +36,7 @@ func selections(services cache.Store[*corev1.Service]) func(namespace string) []
 	}
 }
 
-// servicesOfPod returns the Services whose slices a pod's change may alter, and keeps the roster up to date.
+// servicesOfPod returns the Services whose slices may change with a pod, and keeps the roster up to date.
 func (r *reconciler) servicesOfPod(old, now *corev1.Pod) []kit.Key {
 	switch {
 	case old == nil:
@@ -51,7 +51,8 @@ func (r *reconciler) servicesOfPod(old, now *corev1.Pod) []kit.Key {
 	return r.roster.Matching(now.Namespace, now.Labels)
 }
 
-// servicesOfRelabelled leaves out the Services that select a pod before and after and show the same of it.
+// servicesOfRelabelled is servicesOfPod for a pod whose labels, or UID, have changed. It leaves out the Services that select
+// the pod before and after if its endpoint does not change.
 func (r *reconciler) servicesOfRelabelled(old, now *corev1.Pod) []kit.Key {
 	was, is := r.roster.Matching(old.Namespace, old.Labels), r.roster.Enter(now)
 	if !layout.Listed(old) && !layout.Listed(now) {
@@ -72,8 +73,8 @@ func (r *reconciler) servicesOfRelabelled(old, now *corev1.Pod) []kit.Key {
 	return keys
 }
 
-// podChanged reports whether an endpoint made of the pod may differ: by whether there is one, its addresses, node or
-// conditions. All else that endpoints show cannot change in the life of a pod.
+// podChanged reports whether the endpoint of a pod may have changed: its existence, addresses, node or conditions. The
+// other fields of an endpoint come from immutable fields of the pod.
 func podChanged(old, now *corev1.Pod) bool {
 	was, is := layout.Listed(old), layout.Listed(now)
 	if !was && !is {
@@ -91,7 +92,7 @@ func onlyIf(relevant bool, keys []kit.Key) []kit.Key {
 	return keys
 }
 
-// servicesOfSlice returns the Services to look at after a change of a slice: those that it was and is managed for.
+// servicesOfSlice returns the Services that a slice belongs to, before and after a change.
 func servicesOfSlice(old, now *discoveryv1.EndpointSlice) []kit.Key {
 	var keys []kit.Key
 	for _, s := range [...]*discoveryv1.EndpointSlice{old, now} {
@@ -105,13 +106,13 @@ func servicesOfSlice(old, now *discoveryv1.EndpointSlice) []kit.Key {
 	return keys
 }
 
-// serviceOf returns the Service that a managed slice names; ok is false for slices of others.
+// serviceOf returns the Service that a slice belongs to; ok is false if this controller does not manage the slice.
 func serviceOf(s *discoveryv1.EndpointSlice) (key kit.Key, ok bool) {
 	name := s.Labels[discoveryv1.LabelServiceName]
 	return kit.Key{Namespace: s.Namespace, Name: name}, name != "" && layout.Managed(s)
 }
 
-// servicesOfNode returns the Services that had to leave out a pod because its node was not known.
+// servicesOfNode returns the Services that wait for a node that has been added.
 func (r *reconciler) servicesOfNode(old, now *corev1.Node) []kit.Key {
 	if old != nil || now == nil {
 		return nil

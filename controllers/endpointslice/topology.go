@@ -13,7 +13,7 @@ import (
 	"orrery/kit"
 )
 
-// hint lays the hints that the Service asks for over a plan.
+// hint adds the hints that the Service requests to a plan.
 func (r *reconciler) hint(ctx context.Context, svc *corev1.Service, family discoveryv1.AddressType, plan *layout.Plan) {
 	key := kit.KeyOf(svc)
 	if layout.Auto(svc) {
@@ -44,8 +44,7 @@ func forFamily(message string, family discoveryv1.AddressType) string {
 	return fmt.Sprintf("%s, addressType: %s", message, family)
 }
 
-// rebalance is the loop that sends Services to be laid out again when a change of nodes has left some zone of theirs
-// with too few endpoints.
+// rebalance returns the loop that requeues Services for which a change of nodes has left a zone with too few endpoints.
 func (r *reconciler) rebalance(again func(kit.Key)) kit.Func[string] {
 	return func(ctx context.Context, _ string) (kit.Result, error) {
 		for _, key := range r.zones.overloaded() {
@@ -56,8 +55,8 @@ func (r *reconciler) rebalance(again func(kit.Key)) kit.Func[string] {
 	}
 }
 
-// zones knows how the CPUs of the cluster are spread over zones, and how the endpoints of the Services that ask for
-// hints in proportion are. The nodes are read when a Service needs them, and again after they have changed.
+// zones knows how the CPUs of the cluster are distributed over zones, and how the endpoints of the Services with
+// proportional hints are. The nodes are read when a Service needs the distribution, and again only after they have changed.
 type zones struct {
 	nodes func() []*corev1.Node
 
@@ -65,7 +64,7 @@ type zones struct {
 	known   bool       // current is up to date
 	current layout.Shares
 	hinted  map[kit.Key]map[discoveryv1.AddressType]map[string]int
-	on      map[kit.Key]bool // Services that have been told that hints are on
+	on      map[kit.Key]bool // Services with an event that hints are enabled
 }
 
 func newZones(nodes func() []*corev1.Node) *zones {
@@ -75,7 +74,7 @@ func newZones(nodes func() []*corev1.Node) *zones {
 	}
 }
 
-// nodeChanged notes a change of the nodes, and calls for a rebalance if there is something to balance.
+// nodeChanged records a change of the nodes, and triggers a rebalance if there are Services with proportional hints.
 func (z *zones) nodeChanged(old, now *corev1.Node) []string {
 	if old != nil && now != nil && layout.NodeReady(old) == layout.NodeReady(now) &&
 		old.Labels[corev1.LabelTopologyZone] == now.Labels[corev1.LabelTopologyZone] {
@@ -103,8 +102,8 @@ func (z *zones) sharesLocked() layout.Shares {
 	return z.current
 }
 
-// set files how many endpoints of a Service are hinted for each zone, nil if none is, and reports whether its hints
-// were on before.
+// set records how many endpoints of a Service are hinted for each zone, nil if there are no hints, and reports whether its
+// hints were enabled before.
 func (z *zones) set(key kit.Key, family discoveryv1.AddressType, hinted map[string]int) (wasOn bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -119,7 +118,7 @@ func (z *zones) set(key kit.Key, family discoveryv1.AddressType, hinted map[stri
 	return wasOn
 }
 
-// drop forgets the hints of one family, and reports whether those of the Service were on.
+// drop forgets the hints of one family, and reports whether the hints of the Service were enabled.
 func (z *zones) drop(key kit.Key, family discoveryv1.AddressType) (wasOn bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -153,7 +152,7 @@ func (z *zones) overloaded() []kit.Key {
 	return keys
 }
 
-// forget drops a Service that is gone.
+// forget drops the state of a deleted Service.
 func (z *zones) forget(key kit.Key) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"orrery/kit"
 )
 
-// triggers remembers when what a Service's slices depend on last changed, to tell which change a write follows. A
-// change that is overtaken by another of the same object before it is looked at is not seen.
+// triggers remembers when the Service and its pods last changed, to determine which change triggered a write. If an object
+// changes twice between two reconciles, the first change goes unnoticed.
 type triggers struct {
 	mu       sync.Mutex // guards services; each value is used by one reconcile at a time
 	services map[kit.Key]*seenTimes
@@ -25,13 +25,13 @@ type seenTimes struct {
 
 type seenPod struct {
 	at     time.Time // when its readiness last changed
-	listed bool      // it stood in the slices, or could have
+	listed bool      // it could be an endpoint
 }
 
 func newTriggers() *triggers { return &triggers{services: map[kit.Key]*seenTimes{}} }
 
-// observe takes in the present state and returns the time of the earliest change since the last call: zero if there
-// was none, and the creation of the Service if it was not known.
+// observe records the current state and returns the time of the earliest change since the last call: zero if there was
+// none, and the creation of the Service on the first call for it.
 func (t *triggers) observe(svc *corev1.Service, pods []*corev1.Pod) time.Time {
 	key := kit.KeyOf(svc)
 	t.mu.Lock()
@@ -64,7 +64,8 @@ func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Ti
 		timed++
 		before, ok := s.pods[pod.Name]
 		now := seenPod{at: at, listed: layout.Listed(pod)}
-		// What becomes of a pod outside the slices calls for no look, and may be seen long after: it is no reason for a write.
+		// A change of a pod that cannot be an endpoint triggers no reconcile, and may be noticed long after: it must not be
+		// taken for the trigger of a write.
 		if at.After(before.at) && (now.listed || before.listed) {
 			changed(at)
 		}
@@ -82,7 +83,7 @@ func (s *seenTimes) update(service time.Time, pods []*corev1.Pod) (first time.Ti
 	return first
 }
 
-// prune drops pods that are gone or have no time any more.
+// prune drops pods that no longer exist or have no readiness time.
 func (s *seenTimes) prune(pods []*corev1.Pod) {
 	kept := make(map[string]seenPod, len(pods))
 	for _, pod := range pods {
@@ -93,7 +94,7 @@ func (s *seenTimes) prune(pods []*corev1.Pod) {
 	s.pods = kept
 }
 
-// readinessChange returns when a pod became ready or ceased to be, zero if it does not say.
+// readinessChange returns when the Ready condition of a pod last changed, zero if it has none.
 func readinessChange(pod *corev1.Pod) time.Time {
 	if c := podctl.Condition(pod, corev1.PodReady); c != nil {
 		return c.LastTransitionTime.Time

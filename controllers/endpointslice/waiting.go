@@ -8,19 +8,19 @@ import (
 	"orrery/kit"
 )
 
-// waiting holds the Services that left out a pod because its node does not exist, by node. They are tried again with
-// back-off anyhow; this makes the pod appear as soon as its node does.
+// waiting holds, by node, the Services that left out a pod because its node does not exist. They are also retried with
+// backoff; this adds the pod as soon as its node appears.
 type waiting struct {
 	mu        sync.Mutex // guards the fields below
 	byNode    map[string]map[kit.Key]struct{}
-	byService map[kit.Key][]string // the nodes of byNode that a Service is filed under
+	byService map[kit.Key][]string // the reverse of byNode
 }
 
 func newWaiting() *waiting {
 	return &waiting{byNode: map[string]map[kit.Key]struct{}{}, byService: map[kit.Key][]string{}}
 }
 
-// set files a Service under the nodes that it waits for now, and under no other.
+// set replaces the nodes that a Service waits for.
 func (w *waiting) set(svc kit.Key, nodes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +43,7 @@ func (w *waiting) set(svc kit.Key, nodes []string) {
 	}
 }
 
-// take returns the Services that wait for a node, which is there now.
+// take returns the Services that wait for a node which has appeared, and removes them.
 func (w *waiting) take(node string) []kit.Key {
 	w.mu.Lock()
 	defer w.mu.Unlock()

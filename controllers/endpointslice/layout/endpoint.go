@@ -11,8 +11,8 @@ import (
 	"orrery/controllers/internal/podctl"
 )
 
-// member is one address of a pod that the Service lists, in the form in which it is compared. An Endpoint is made of
-// it only when a slice has to be written.
+// member is what an endpoint should be, in a form that is cheap to compare. An Endpoint is made from it only when a slice
+// has to be written.
 type member struct {
 	pod      *corev1.Pod
 	address  string
@@ -21,15 +21,15 @@ type member struct {
 	group    int
 
 	ready, serving, terminating bool
-	placed                      bool
+	placed                      bool // a slice has it already
 }
 
-// Listed reports whether a pod may stand in a slice at all: it has an address and has not run to its end.
+// Listed reports whether a pod can be an endpoint at all: it has an address and has not ended.
 func Listed(pod *corev1.Pod) bool {
 	return !podctl.Finished(pod) && (pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0)
 }
 
-// newMember returns what a Service shows of a pod in one family; ok is false if the pod has no address of that family.
+// newMember returns the member for a pod in one family; ok is false if the pod has no address of that family.
 func newMember(svc *corev1.Service, pod *corev1.Pod, zone string, family discoveryv1.AddressType) (m member, ok bool) {
 	m = member{pod: pod, zone: zone, address: addressOf(pod, family)}
 	if m.address == "" {
@@ -55,12 +55,12 @@ func addressOf(pod *corev1.Pod, family discoveryv1.AddressType) string {
 	return ""
 }
 
-// canonical returns an address as EndpointSlices spell it, and whether it is of the IPv6 family. Addresses that are
-// canonical already, as kubelet's are, cost no allocation.
+// canonical returns the canonical form of an address, or "" if it is invalid, and whether it is an IPv6 address. Addresses
+// that are canonical already, as those set by the kubelet are, cost no allocation.
 func canonical(raw string) (text string, v6 bool) {
 	addr, err := netip.ParseAddr(raw)
 	if err != nil || addr.Zone() != "" {
-		// Older writers padded IPv4 numbers with zeros, which only the lenient parser reads.
+		// Old components wrote IPv4 addresses with leading zeros, which only the lenient parser accepts.
 		ip := netutils.ParseIPSloppy(raw)
 		if ip == nil {
 			return "", false
@@ -75,17 +75,16 @@ func canonical(raw string) (text string, v6 bool) {
 	return raw, addr.Is6()
 }
 
-// is reports whether an endpoint stands for the member, whatever its state. Address, host name and pod name make an
-// endpoint's identity: all else is changed in place.
-func (m *member) is(e *discoveryv1.Endpoint) bool {
+// identifies reports whether an endpoint is that of the member, whatever its state. Address, host name and pod identify an
+// endpoint; a change of any other field updates it in place.
+func (m *member) identifies(e *discoveryv1.Endpoint) bool {
 	return len(e.Addresses) == 1 && e.Addresses[0] == m.address &&
 		e.TargetRef.Name == m.pod.Name && e.TargetRef.Namespace == m.pod.Namespace &&
 		deref(e.Hostname) == m.hostname
 }
 
-// shownBy reports whether an endpoint that stands for the member already says what should be said of it. Hints are not
-// part of the question.
-func (m *member) shownBy(e *discoveryv1.Endpoint) bool {
+// matches reports whether the endpoint of the member is up to date, ignoring hints.
+func (m *member) matches(e *discoveryv1.Endpoint) bool {
 	t := e.TargetRef
 	return flag(e.Conditions.Ready, m.ready) && flag(e.Conditions.Serving, m.serving) &&
 		flag(e.Conditions.Terminating, m.terminating) &&
@@ -93,7 +92,7 @@ func (m *member) shownBy(e *discoveryv1.Endpoint) bool {
 		t.Kind == "Pod" && t.UID == m.pod.UID && t.APIVersion == "" && t.FieldPath == ""
 }
 
-// endpoint returns the member as it is written, without hints.
+// endpoint returns the endpoint for the member, without hints.
 func (m *member) endpoint() discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{
 		Addresses: []string{m.address},
@@ -116,8 +115,7 @@ func (m *member) endpoint() discoveryv1.Endpoint {
 	return e
 }
 
-// unhinted returns an endpoint that is kept in a slice being rewritten, with all that the Service does not ask for
-// left out.
+// unhinted returns an endpoint, which stays in a slice that is rewritten, without hints and deprecated fields.
 func unhinted(e discoveryv1.Endpoint) discoveryv1.Endpoint {
 	e.Hints, e.DeprecatedTopology = nil, nil
 	return e
@@ -125,7 +123,7 @@ func unhinted(e discoveryv1.Endpoint) discoveryv1.Endpoint {
 
 func flag(have *bool, want bool) bool { return have != nil && *have == want }
 
-// text compares an optional field with a value whose empty form means that the field is absent.
+// text compares an optional field with a value; the empty value means that the field must be absent.
 func text(have *string, want string) bool {
 	if have == nil {
 		return want == ""
@@ -140,5 +138,5 @@ func deref(s *string) string {
 	return *s
 }
 
-// byPodName orders members for placing, so that equal input gives equal slices.
+// byPodName is the order in which members are placed, so that the same input results in the same slices.
 func byPodName(a, b *member) int { return strings.Compare(a.pod.Name, b.pod.Name) }

@@ -7,9 +7,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Families returns the address types for which a Service has slices. A Service that carries no families comes from a
-// server older than the field: then the cluster address tells, and a headless Service gets both, so that no slice of
-// its is taken away before the server fills the field in.
+// Families returns the address types for which a Service has slices. A Service without spec.ipFamilies was stored by a
+// server that did not have the field yet. Then its cluster IP decides, and a headless Service gets both families, so that
+// none of its slices is deleted before the server sets the field.
 func Families(svc *corev1.Service) []discoveryv1.AddressType {
 	var v4, v6 bool
 	for _, f := range svc.Spec.IPFamilies {

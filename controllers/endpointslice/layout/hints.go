@@ -7,8 +7,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Auto reports whether a Service asks, by annotation, for hints in proportion to the CPUs of the zones. The older of
-// the two annotations wins where both are set.
+// Auto reports whether a Service requests, by annotation, hints in proportion to the CPUs of the zones. If both
+// annotations are set, the deprecated one takes precedence.
 func Auto(svc *corev1.Service) bool {
 	mode, ok := svc.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]
 	if !ok {
@@ -17,8 +17,8 @@ func Auto(svc *corev1.Service) bool {
 	return mode == "Auto" || mode == "auto"
 }
 
-// Preference returns the traffic distribution that a Service's hints follow, or "" if they follow none: the annotation
-// overrules the field, and values that are not known ask for nothing.
+// Preference returns the traffic distribution that a Service's hints implement, or "" for none. The annotation for Auto
+// takes precedence over the field, and unknown values are ignored.
 func Preference(svc *corev1.Service) string {
 	if svc.Spec.TrafficDistribution == nil || Auto(svc) {
 		return ""
@@ -31,9 +31,9 @@ func Preference(svc *corev1.Service) string {
 	return ""
 }
 
-// Strip takes all hints away, so that traffic goes to any endpoint.
+// Strip removes all hints, so that traffic may go to any endpoint.
 func (p *Plan) Strip() {
-	p.thaw(func(s *discoveryv1.EndpointSlice) bool {
+	p.reopen(func(s *discoveryv1.EndpointSlice) bool {
 		for i := range s.Endpoints {
 			if s.Endpoints[i].Hints != nil {
 				return true
@@ -41,20 +41,20 @@ func (p *Plan) Strip() {
 		}
 		return false
 	})
-	p.written(func(e *discoveryv1.Endpoint) { e.Hints = nil })
+	p.eachWritten(func(e *discoveryv1.Endpoint) { e.Hints = nil })
 }
 
 // Prefer hints each ready endpoint for its own zone and, with nodes, for its own node.
 func (p *Plan) Prefer(nodes bool) {
-	p.thaw(func(s *discoveryv1.EndpointSlice) bool {
+	p.reopen(func(s *discoveryv1.EndpointSlice) bool {
 		for i := range s.Endpoints {
-			if e := &s.Endpoints[i]; isReady(e) && !near(e, nodes) {
+			if e := &s.Endpoints[i]; isReady(e) && !isPreferred(e, nodes) {
 				return true
 			}
 		}
 		return false
 	})
-	p.written(func(e *discoveryv1.Endpoint) {
+	p.eachWritten(func(e *discoveryv1.Endpoint) {
 		e.Hints = nil
 		if !isReady(e) {
 			return
@@ -72,8 +72,8 @@ func (p *Plan) Prefer(nodes bool) {
 	})
 }
 
-// near reports whether the hints of an endpoint are those that Prefer gives it.
-func near(e *discoveryv1.Endpoint, nodes bool) bool {
+// isPreferred reports whether the hints of an endpoint are those that Prefer gives it.
+func isPreferred(e *discoveryv1.Endpoint, nodes bool) bool {
 	var have discoveryv1.EndpointHints
 	if e.Hints != nil {
 		have = *e.Hints

@@ -9,13 +9,13 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Input is what the layout of one Service in one address family depends on. Everything in it is read-only.
+// Input is the input of Pack. Everything in it is read-only.
 type Input struct {
 	Service *corev1.Service
 	Family  discoveryv1.AddressType
-	// Pods are those that the Service selects, in any order.
+	// Pods are the pods that the Service selects, in any order.
 	Pods []*corev1.Pod
-	// Existing are the managed slices of the Service's name in this family that are not being deleted.
+	// Existing are the managed slices for the Service's name in this family that are not being deleted.
 	Existing []*discoveryv1.EndpointSlice
 	// Zone returns the zone of a node, empty if it has none; known is false for a node that does not exist.
 	Zone func(node string) (zone string, known bool)
@@ -23,7 +23,7 @@ type Input struct {
 	Max int
 }
 
-// Pack returns the plan that brings the slices in line with the pods. What it writes carries no hints yet.
+// Pack returns the plan that brings the slices in line with the pods. The slices to be written have no hints yet.
 func Pack(in Input) *Plan {
 	p := &packer{Input: in, plan: &Plan{}}
 	p.plan.pack = p
@@ -46,16 +46,16 @@ type packer struct {
 	byPod      map[string]*member
 	wantLabels map[string]string
 	owned      []*discoveryv1.EndpointSlice // existing ones that no group has claimed yet
-	matched    []*member                    // scratch: per endpoint of the slice at hand, the member it stands for
+	matched    []*member                    // scratch space of keep: the member for each endpoint of the slice
 }
 
-// draft is an existing slice that will be written, with its endpoints to be.
+// draft is an existing slice that will be updated, with its new endpoints.
 type draft struct {
 	from      *discoveryv1.EndpointSlice
 	endpoints []discoveryv1.Endpoint
 }
 
-// gather finds out what should be listed.
+// gather collects the members.
 func (p *packer) gather() {
 	p.ports = newPortGroups(p.Service)
 	p.members = make([]member, 0, len(p.Pods))
@@ -67,7 +67,7 @@ func (p *packer) gather() {
 		group := p.ports.of(pod)
 		zone, known := p.Zone(pod.Spec.NodeName)
 		if !known && !p.Service.Spec.PublishNotReadyAddresses {
-			p.plan.Homeless = append(p.plan.Homeless, pod)
+			p.plan.MissingNode = append(p.plan.MissingNode, pod)
 			continue
 		}
 		m, ok := newMember(p.Service, pod, zone, p.Family)
@@ -75,12 +75,12 @@ func (p *packer) gather() {
 			continue
 		}
 		m.group = group
-		p.members = append(p.members, m) // never grows beyond its capacity, so that pointers into it hold
+		p.members = append(p.members, m) // never exceeds its capacity, so that pointers to the elements stay valid
 		p.byPod[pod.Name] = &p.members[len(p.members)-1]
 	}
 }
 
-// adopt sorts out the slices of earlier Services of the same name.
+// adopt separates the slices of this Service from those of earlier Services of the same name, which are deleted.
 func (p *packer) adopt() {
 	p.owned = make([]*discoveryv1.EndpointSlice, 0, len(p.Existing))
 	for _, s := range p.Existing {
@@ -93,7 +93,7 @@ func (p *packer) adopt() {
 	slices.SortFunc(p.owned, byName)
 }
 
-// claim takes the slices with these ports out of those that no group has claimed.
+// claim returns the slices with the given ports, and removes them from those that no group has claimed.
 func (p *packer) claim(ports []discoveryv1.EndpointPort) []*discoveryv1.EndpointSlice {
 	var mine []*discoveryv1.EndpointSlice
 	p.owned = slices.DeleteFunc(p.owned, func(s *discoveryv1.EndpointSlice) bool {
@@ -106,7 +106,7 @@ func (p *packer) claim(ports []discoveryv1.EndpointPort) []*discoveryv1.Endpoint
 	return mine
 }
 
-// fit lays out one group.
+// fit plans the slices of one group.
 func (p *packer) fit(group int) {
 	ports := p.ports.ports(group)
 	have := p.claim(ports)
@@ -134,7 +134,7 @@ func (p *packer) fit(group int) {
 			break
 		}
 		n := min(len(left), p.Max)
-		p.plan.Create = append(p.plan.Create, p.fresh(ports, appendEndpoints(nil, left[:n])))
+		p.plan.Create = append(p.plan.Create, p.newSlice(ports, appendEndpoints(nil, left[:n])))
 		left = left[n:]
 	}
 	for _, d := range drafts {
@@ -152,8 +152,8 @@ func (p *packer) fit(group int) {
 	})
 }
 
-// keep finds the members that a slice already lists and marks them as placed. If the slice has to change, it returns
-// the endpoints that stay in it.
+// keep marks the members whose endpoints a slice already has as placed. If the slice has to change, it returns the
+// endpoints that stay in it.
 func (p *packer) keep(s *discoveryv1.EndpointSlice, group int) (endpoints []discoveryv1.Endpoint, changed bool) {
 	p.matched = p.matched[:0]
 	stay := 0
@@ -167,17 +167,17 @@ func (p *packer) keep(s *discoveryv1.EndpointSlice, group int) (endpoints []disc
 		}
 		m.placed = true
 		stay++
-		changed = changed || !m.shownBy(e)
+		changed = changed || !m.matches(e)
 	}
 	p.plan.Removed += len(s.Endpoints) - stay
-	if !changed && mirrors(s, p.Service) {
+	if !changed && hasLabelsOf(s, p.Service) {
 		return nil, false
 	}
 	endpoints = make([]discoveryv1.Endpoint, 0, min(p.Max, stay+8))
 	for i, m := range p.matched {
 		switch {
 		case m == nil:
-		case m.shownBy(&s.Endpoints[i]):
+		case m.matches(&s.Endpoints[i]):
 			endpoints = append(endpoints, unhinted(s.Endpoints[i]))
 		default:
 			endpoints = append(endpoints, m.endpoint())
@@ -186,20 +186,20 @@ func (p *packer) keep(s *discoveryv1.EndpointSlice, group int) (endpoints []disc
 	return endpoints, true
 }
 
-// member returns the member of a group that an endpoint stands for, or nil if there is none or another endpoint has
-// been found to stand for it.
+// member returns the member of a group that an endpoint belongs to, or nil if there is none or an earlier endpoint has
+// been matched to it.
 func (p *packer) member(e *discoveryv1.Endpoint, group int) *member {
 	if e.TargetRef == nil {
 		return nil
 	}
 	m := p.byPod[e.TargetRef.Name]
-	if m == nil || m.placed || m.group != group || !m.is(e) {
+	if m == nil || m.placed || m.group != group || !m.identifies(e) {
 		return nil
 	}
 	return m
 }
 
-// unplaced returns the members of a group that stand in no slice yet, by name, and the size of the group.
+// unplaced returns the members of a group that are in no slice yet, sorted by name, and the size of the group.
 func (p *packer) unplaced(group int) (size int, left []*member) {
 	for i := range p.members {
 		m := &p.members[i]
@@ -215,7 +215,7 @@ func (p *packer) unplaced(group int) (size int, left []*member) {
 	return size, left
 }
 
-// fill puts members into slices that will be written anyway, the fullest first, and returns those without a place.
+// fill adds members to slices that are written anyway, the fullest first, and returns those for which there is no room.
 func (p *packer) fill(drafts []*draft, left []*member) []*member {
 	if len(left) == 0 {
 		return nil
@@ -229,8 +229,8 @@ func (p *packer) fill(drafts []*draft, left []*member) []*member {
 	return left
 }
 
-// placeholder makes sure that a Service without endpoints has one slice, so that its readers can tell a Service
-// without endpoints from one that nobody has looked at yet.
+// placeholder plans one empty slice for a Service without endpoints, so that consumers can distinguish it from a Service
+// that has not been processed yet.
 func (p *packer) placeholder() {
 	p.plan.Delete = append(p.plan.Delete, p.owned...)
 	if len(p.plan.Delete) != len(p.Existing) || len(p.plan.Create) > 0 {
@@ -239,7 +239,7 @@ func (p *packer) placeholder() {
 	p.plan.Groups = append(p.plan.Groups, Group{Slices: 1})
 	i := slices.IndexFunc(p.plan.Delete, p.isPlaceholder)
 	if i < 0 {
-		p.plan.Create = append(p.plan.Create, p.fresh([]discoveryv1.EndpointPort{}, []discoveryv1.Endpoint{}))
+		p.plan.Create = append(p.plan.Create, p.newSlice([]discoveryv1.EndpointPort{}, []discoveryv1.Endpoint{}))
 		return
 	}
 	p.plan.Unchanged = append(p.plan.Unchanged, p.plan.Delete[i])
@@ -247,10 +247,11 @@ func (p *packer) placeholder() {
 }
 
 func (p *packer) isPlaceholder(s *discoveryv1.EndpointSlice) bool {
-	return len(s.Endpoints) == 0 && len(s.Ports) == 0 && ownedBy(s, p.Service) && mirrors(s, p.Service)
+	return len(s.Endpoints) == 0 && len(s.Ports) == 0 && ownedBy(s, p.Service) && hasLabelsOf(s, p.Service)
 }
 
-// bestFit returns the slice that n more endpoints fill best, or -1 if none has room for all of them.
+// bestFit returns the index of the slice with the least room left after n more endpoints, or -1 if none has room for all
+// of them.
 func bestFit(have []*discoveryv1.EndpointSlice, n, limit int) int {
 	best, room := -1, limit
 	for i, s := range have {

@@ -419,13 +419,13 @@ func TestPodsOfUnknownNodes(t *testing.T) {
 	pods := []*corev1.Pod{pod(0), pod(1, onNode("gone")), pod(2, onNode(""))}
 	w := newWorld(t, 100)
 	p := w.step(pods)
-	if len(p.Homeless) != 2 || len(names(w.slices)) != 1 {
-		t.Errorf("%d left out, listed %v; want 2 left out", len(p.Homeless), names(w.slices))
+	if len(p.MissingNode) != 2 || len(names(w.slices)) != 1 {
+		t.Errorf("%d left out, listed %v; want 2 left out", len(p.MissingNode), names(w.slices))
 	}
 	w = newWorld(t, 100, publish)
 	p = w.step(pods)
-	if len(p.Homeless) != 0 || len(names(w.slices)) != 3 {
-		t.Errorf("published: %d left out, listed %v; want all listed", len(p.Homeless), names(w.slices))
+	if len(p.MissingNode) != 0 || len(names(w.slices)) != 3 {
+		t.Errorf("published: %d left out, listed %v; want all listed", len(p.MissingNode), names(w.slices))
 	}
 	if e := w.slices[0].Endpoints; deref(e[1].NodeName) != "gone" || e[1].Zone != nil || e[2].NodeName != nil {
 		t.Errorf("published endpoints %+v", e)

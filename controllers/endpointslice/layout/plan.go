@@ -7,29 +7,29 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Plan is what to do to the slices of one Service in one address family. The objects in Create and Update are the
-// plan's own; those in Delete and Unchanged are shared and read-only.
+// Plan is what to do with the slices of one Service in one address family. The objects in Create and Update belong to the
+// plan; those in Delete and Unchanged are shared and read-only.
 type Plan struct {
 	Create, Update, Delete, Unchanged []*discoveryv1.EndpointSlice
 
-	// Added and Removed count the endpoints that enter and leave slices.
+	// Added and Removed count the endpoints that are added to and removed from slices.
 	Added, Removed int
-	// Groups is the size of each group of endpoints with equal ports.
+	// Groups are the sizes of the groups of endpoints with equal ports.
 	Groups []Group
-	// Homeless are the pods left out because their node is not known. They are listed once it is.
-	Homeless []*corev1.Pod
+	// MissingNode are the pods left out because their node is not in the cache.
+	MissingNode []*corev1.Pod
 
 	pack *packer
 }
 
-// Group counts the endpoints that share a set of ports, and the slices they take once the plan is carried out.
+// Group counts the endpoints that have the same ports, and the slices that they occupy once the plan is carried out.
 type Group struct{ Endpoints, Slices int }
 
 // Changes is the number of slices that the plan writes or deletes.
 func (p *Plan) Changes() int { return len(p.Create) + len(p.Update) + len(p.Delete) }
 
-// Reuse turns pairs of a slice to delete and one to create into one update. A slice of an earlier Service of the same
-// name is never taken over: the garbage collector is about to delete it.
+// Reuse merges pairs of a slice to delete and one to create into one update. A slice of an earlier Service of the same
+// name is not reused: the garbage collector is about to delete it.
 func (p *Plan) Reuse() {
 	p.Delete = slices.DeleteFunc(p.Delete, func(old *discoveryv1.EndpointSlice) bool {
 		last := len(p.Create) - 1
@@ -44,9 +44,8 @@ func (p *Plan) Reuse() {
 	})
 }
 
-// thaw moves the unchanged slices that match to the end of those to update, without their hints. It returns them as
-// they are now.
-func (p *Plan) thaw(match func(*discoveryv1.EndpointSlice) bool) (thawed []*discoveryv1.EndpointSlice) {
+// reopen moves the unchanged slices that match to the end of Update, without their hints, and returns the originals.
+func (p *Plan) reopen(match func(*discoveryv1.EndpointSlice) bool) (reopened []*discoveryv1.EndpointSlice) {
 	kept := p.Unchanged[:0]
 	for _, s := range p.Unchanged {
 		if !match(s) {
@@ -58,19 +57,20 @@ func (p *Plan) thaw(match func(*discoveryv1.EndpointSlice) bool) (thawed []*disc
 			endpoints[i] = unhinted(s.Endpoints[i])
 		}
 		p.Update = append(p.Update, p.pack.revise(s, endpoints))
-		thawed = append(thawed, s)
+		reopened = append(reopened, s)
 	}
 	p.Unchanged = kept
-	return thawed
+	return reopened
 }
 
-// refreeze takes back those of the slices just thawed whose hints have come out as they are now.
-func (p *Plan) refreeze(thawed []*discoveryv1.EndpointSlice) {
-	first := len(p.Update) - len(thawed)
+// closeUnchanged moves those of the reopened slices back to Unchanged whose new hints are the same as before. It takes the
+// result of reopen.
+func (p *Plan) closeUnchanged(reopened []*discoveryv1.EndpointSlice) {
+	first := len(p.Update) - len(reopened)
 	kept := p.Update[:first]
 	for i, next := range p.Update[first:] {
-		if slices.EqualFunc(thawed[i].Endpoints, next.Endpoints, sameHints) {
-			p.Unchanged = append(p.Unchanged, thawed[i])
+		if slices.EqualFunc(reopened[i].Endpoints, next.Endpoints, sameHints) {
+			p.Unchanged = append(p.Unchanged, reopened[i])
 		} else {
 			kept = append(kept, next)
 		}
@@ -78,8 +78,8 @@ func (p *Plan) refreeze(thawed []*discoveryv1.EndpointSlice) {
 	p.Update = kept
 }
 
-// written calls f for each endpoint that the plan writes.
-func (p *Plan) written(f func(e *discoveryv1.Endpoint)) {
+// eachWritten calls f for each endpoint that the plan writes.
+func (p *Plan) eachWritten(f func(e *discoveryv1.Endpoint)) {
 	for _, set := range [...][]*discoveryv1.EndpointSlice{p.Create, p.Update} {
 		for _, s := range set {
 			for i := range s.Endpoints {

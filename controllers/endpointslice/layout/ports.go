@@ -12,10 +12,10 @@ import (
 // unresolved stands for a port of the Service that a pod does not have.
 const unresolved int32 = -1
 
-// portGroups sorts pods by the numbers that the ports of a Service have on them. Pods of one group share slices.
+// portGroups groups pods by the numbers that the ports of a Service resolve to on them. Pods of one group share slices.
 type portGroups struct {
 	svc     *corev1.Service
-	named   bool      // some port is looked up by name, so that pods may differ
+	named   bool      // some port is resolved by name, so that pods may differ
 	numbers [][]int32 // per group, one number per port of the Service
 	scratch []int32
 }
@@ -46,7 +46,7 @@ func (g *portGroups) of(pod *corev1.Pod) int {
 	return len(g.numbers) - 1
 }
 
-// sorted returns the groups in an order that does not depend on that of the pods.
+// sorted returns the groups in an order that does not depend on the order of the pods.
 func (g *portGroups) sorted() []int {
 	out := make([]int, len(g.numbers))
 	for i := range out {
@@ -56,7 +56,7 @@ func (g *portGroups) sorted() []int {
 	return out
 }
 
-// ports returns the ports of a group as they are written, never nil. Those that its pods do not have are left out.
+// ports returns the ports of a group for its slices, never nil. Ports that its pods do not have are left out.
 func (g *portGroups) ports(group int) []discoveryv1.EndpointPort {
 	out := make([]discoveryv1.EndpointPort, 0, len(g.svc.Spec.Ports))
 	for i, number := range g.numbers[group] {
@@ -72,7 +72,7 @@ func (g *portGroups) ports(group int) []discoveryv1.EndpointPort {
 }
 
 // resolve returns the number that a port of a Service has on a pod. A name is looked up in the containers and in the
-// init containers that keep running beside them.
+// restartable init containers (sidecars).
 func resolve(pod *corev1.Pod, port *corev1.ServicePort) int32 {
 	if port.TargetPort.Type == intstr.Int {
 		return port.TargetPort.IntVal
@@ -103,7 +103,7 @@ func portNamed(c *corev1.Container, port *corev1.ServicePort) int32 {
 	return unresolved
 }
 
-// samePorts compares port lists without regard to order.
+// samePorts compares port lists, ignoring their order.
 func samePorts(a, b []discoveryv1.EndpointPort) bool {
 	if len(a) != len(b) {
 		return false

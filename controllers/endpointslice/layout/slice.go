@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ManagedBy is the value of the managed-by label on the slices that this controller owns. Slices with another value,
-// or none, belong to someone else.
+// ManagedBy is the value of the managed-by label on the slices that this controller owns. Slices with any other value, or
+// without the label, are not its own.
 const ManagedBy = "endpointslice-controller.k8s.io"
 
 // Managed reports whether a slice is one of this controller's.
@@ -18,7 +18,7 @@ func Managed(s *discoveryv1.EndpointSlice) bool {
 	return s.Labels[discoveryv1.LabelManagedBy] == ManagedBy
 }
 
-// ownedBy reports whether a slice belongs to this very Service, and not to an earlier one of the same name.
+// ownedBy reports whether a slice belongs to this Service, and not to an earlier one of the same name.
 func ownedBy(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
 	for i := range s.OwnerReferences {
 		if o := &s.OwnerReferences[i]; o.UID == svc.UID && o.Kind == "Service" && o.APIVersion == "v1" {
@@ -28,7 +28,7 @@ func ownedBy(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
 	return false
 }
 
-// reserved reports whether a label's value on a slice is not copied from the Service.
+// reserved reports whether the controller sets a label itself instead of copying it from the Service.
 func reserved(label string) bool {
 	return label == discoveryv1.LabelServiceName || label == discoveryv1.LabelManagedBy || label == corev1.IsHeadlessService
 }
@@ -49,9 +49,9 @@ func labelsOf(svc *corev1.Service) map[string]string {
 	return out
 }
 
-// mirrors reports whether a slice has the labels of the Service, and the mark of a headless one if it is headless. The
-// other reserved labels do not count: the slice was found by them.
-func mirrors(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
+// hasLabelsOf reports whether a slice has the labels of the Service, and the headless label only if the Service is headless.
+// The other reserved labels need no check, because the slice was found by them.
+func hasLabelsOf(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
 	if _, headless := s.Labels[corev1.IsHeadlessService]; headless == hasClusterIP(svc) {
 		return false
 	}
@@ -74,8 +74,8 @@ func mirrors(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
 	return have == want
 }
 
-// fresh returns a slice that does not exist yet.
-func (p *packer) fresh(ports []discoveryv1.EndpointPort, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+// newSlice returns a slice to be created.
+func (p *packer) newSlice(ports []discoveryv1.EndpointPort, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName:    prefix(p.Service.Name),
@@ -89,8 +89,8 @@ func (p *packer) fresh(ports []discoveryv1.EndpointPort, endpoints []discoveryv1
 	}
 }
 
-// revise returns an existing slice with other endpoints and the labels of the Service. The original stays as it is:
-// only what differs is copied.
+// revise returns a copy of an existing slice with new endpoints and the labels of the Service. The copy is shallow except
+// for what may be changed later.
 func (p *packer) revise(s *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 	next := *s
 	next.Labels = p.labels()
@@ -99,7 +99,7 @@ func (p *packer) revise(s *discoveryv1.EndpointSlice, endpoints []discoveryv1.En
 	return &next
 }
 
-// labels returns a copy of the labels that the slices of the Service carry.
+// labels returns a copy of the labels for the slices of the Service.
 func (p *packer) labels() map[string]string {
 	if p.wantLabels == nil {
 		p.wantLabels = labelsOf(p.Service)
@@ -107,7 +107,7 @@ func (p *packer) labels() map[string]string {
 	return maps.Clone(p.wantLabels)
 }
 
-// prefix returns what generated slice names begin with: the Service's name, with a dash where there is room for it.
+// prefix returns the prefix of generated slice names: the Service's name, followed by a dash if that is still a valid name.
 func prefix(service string) string {
 	if dashed := service + "-"; len(validation.NameIsDNSSubdomain(dashed, true)) == 0 {
 		return dashed

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// overload is by how much the share of traffic of one endpoint may exceed that of an even spread.
+// overload is how far the load of an endpoint may exceed that of an even distribution, as a fraction.
 const overload float64 = 0.2
 
-// Why a Service gets no hints in proportion to its zones, as its events say it.
+// Why a Service gets no proportional hints, in the words of the event.
 const (
 	noNodes     = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes"
 	fewEndpoint = "Insufficient number of endpoints"
@@ -22,12 +22,12 @@ const (
 	noZone      = "One or more endpoints do not have a zone specified"
 )
 
-// Shares is, per zone, the part of the CPUs of all ready nodes that stand there. It is nil where it cannot be told or
-// there is but one zone.
+// Shares is the fraction of the ready nodes' CPUs that each zone has. It is nil if that cannot be computed, or if there is
+// only one zone.
 type Shares map[string]float64
 
-// SharesOf works out the shares from the nodes. Control plane nodes and those that are not ready do not count; one
-// node that counts and lacks a zone or CPUs makes the whole picture unusable.
+// SharesOf computes the shares from the nodes. Control plane nodes and nodes that are not ready are ignored. If any other
+// node has no zone or no CPUs, the shares cannot be computed.
 func SharesOf(nodes []*corev1.Node) Shares {
 	cpus := map[string]*resource.Quantity{}
 	var total resource.Quantity
@@ -80,7 +80,7 @@ type quota struct {
 	ideal       float64
 }
 
-// quotas divides n endpoints among the zones, or says why that cannot be done without overloading some of them.
+// quotas divides n endpoints among the zones, or returns the reason why that cannot be done without overloading a zone.
 func (s Shares) quotas(n int) (map[string]quota, string) {
 	if len(s) < 2 {
 		return nil, noNodes
@@ -106,10 +106,10 @@ func (s Shares) quotas(n int) (map[string]quota, string) {
 	return out, ""
 }
 
-// atLeast is the smallest number of endpoints that serves a load meant for ideal ones.
+// atLeast is the smallest number of endpoints that can serve the load of ideal endpoints without being overloaded.
 func atLeast(ideal float64) int { return int(math.Ceil(ideal * (1 / (1 + overload)))) }
 
-// Overloaded reports whether some zone has too few endpoints hinted for it, given what Spread counted.
+// Overloaded reports whether some zone has too few endpoints hinted for it, given the counts that Spread returned.
 func (s Shares) Overloaded(hinted map[string]int) bool {
 	if len(hinted) == 0 {
 		return false
@@ -129,9 +129,9 @@ func (s Shares) Overloaded(hinted map[string]int) bool {
 	return false
 }
 
-// Spread hints the ready endpoints for zones in proportion to the shares, most of them for their own. Slices whose
-// hints still fit are left as they are. It returns how many endpoints are hinted for each zone; if the Service cannot
-// be served that way it takes all hints away and says why.
+// Spread hints the ready endpoints for zones in proportion to the shares, most of them for their own zone. Slices whose
+// hints still fit are left as they are. It returns how many endpoints are hinted for each zone. If proportional hints are
+// not possible it removes all hints and returns the reason.
 func (p *Plan) Spread(shares Shares) (hinted map[string]int, problem string) {
 	ready, zoned := p.ready()
 	quotas, problem := shares.quotas(ready)
@@ -143,8 +143,8 @@ func (p *Plan) Spread(shares Shares) (hinted map[string]int, problem string) {
 		return nil, problem
 	}
 	hinted = map[string]int{}
-	thawed := p.thaw(func(s *discoveryv1.EndpointSlice) bool { return !fits(s, hinted, quotas) })
-	p.written(func(e *discoveryv1.Endpoint) {
+	reopened := p.reopen(func(s *discoveryv1.EndpointSlice) bool { return !fits(s, hinted, quotas) })
+	p.eachWritten(func(e *discoveryv1.Endpoint) {
 		e.Hints = nil
 		if isReady(e) {
 			hinted[*e.Zone]++
@@ -152,11 +152,11 @@ func (p *Plan) Spread(shares Shares) (hinted map[string]int, problem string) {
 		}
 	})
 	p.trade(hinted, quotas)
-	p.refreeze(thawed)
+	p.closeUnchanged(reopened)
 	return hinted, ""
 }
 
-// ready counts the ready endpoints of all slices; zoned is false if the zone of one of them is not known.
+// ready counts the ready endpoints of all slices; zoned is false if any of them has no zone.
 func (p *Plan) ready() (n int, zoned bool) {
 	zoned = true
 	count := func(e *discoveryv1.Endpoint) {
@@ -165,7 +165,7 @@ func (p *Plan) ready() (n int, zoned bool) {
 			zoned = zoned && deref(e.Zone) != ""
 		}
 	}
-	p.written(count)
+	p.eachWritten(count)
 	for _, s := range p.Unchanged {
 		for i := range s.Endpoints {
 			count(&s.Endpoints[i])
@@ -174,7 +174,7 @@ func (p *Plan) ready() (n int, zoned bool) {
 	return n, zoned
 }
 
-// fits reports whether the hints of a slice can stay, and if so adds them to the count.
+// fits reports whether the hints of a slice can stay as they are, and if so adds them to hinted.
 func fits(s *discoveryv1.EndpointSlice, hinted map[string]int, quotas map[string]quota) bool {
 	here := map[string]int{}
 	for i := range s.Endpoints {
@@ -200,10 +200,10 @@ func fits(s *discoveryv1.EndpointSlice, hinted map[string]int, quotas map[string
 	return true
 }
 
-// trade hints endpoints of zones that have more than their quota for zones that have less.
+// trade hints endpoints of zones that have more than their quota for zones that have too few.
 func (p *Plan) trade(hinted map[string]int, quotas map[string]quota) {
 	give, take := trades(hinted, quotas)
-	p.written(func(e *discoveryv1.Endpoint) {
+	p.eachWritten(func(e *discoveryv1.Endpoint) {
 		from := deref(e.Zone)
 		if !isReady(e) || give[from] == 0 {
 			return
@@ -222,8 +222,9 @@ func (p *Plan) trade(hinted map[string]int, quotas map[string]quota) {
 	})
 }
 
-// trades returns how many endpoints each zone should give away and how many each should receive. One endpoint at a
-// time goes from the zone with the most to spare to the one that lacks the most, while that mends more than it breaks.
+// trades returns how many endpoints each zone should give away and how many each should receive. It moves one endpoint at
+// a time from the zone with the largest surplus to the one with the largest deficit, as long as that brings both closer to
+// their ideal on balance.
 func trades(hinted map[string]int, quotas map[string]quota) (give, take map[string]int) {
 	spare, lack := map[string]float64{}, map[string]float64{}
 	for zone, q := range quotas {
@@ -247,7 +248,7 @@ func trades(hinted map[string]int, quotas map[string]quota) (give, take map[stri
 	}
 }
 
-// most returns the zone with the highest number, of equal ones the first by name; "" and 0 if none is above 0.
+// most returns the zone with the highest number, the first by name if there are several; "" and 0 if none is above 0.
 func most(zones map[string]float64) (zone string, n float64) {
 	for _, z := range slices.Sorted(maps.Keys(zones)) {
 		if zones[z] > n {
