@@ -90,11 +90,7 @@ func (o *ownWrites[K]) note(key K, writes []client.Write, now time.Time) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if old := o.pending[key]; old != nil {
-		p.writes = append(p.writes, old.writes...)
-		old.stop()
-	}
-	o.pending[key] = p
+	o.pending[key] = p // nothing is pending yet: until the earlier writes have settled, hold lets no reconcile of the key begin
 	if o.noted++; o.noted%sweepEvery == 0 {
 		o.sweep(now)
 	}

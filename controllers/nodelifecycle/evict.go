@@ -26,8 +26,10 @@ func (r *reconciler) evictZone(ctx context.Context, zone string) (kit.Result, er
 		case key == "" || hasNoExecute(node, key):
 			r.zones.dequeue(judged.Name)
 			continue
-		case wait != 0:
-			return kit.After(wait), nil // at a rate of 0 wait is negative: the next change of the rate wakes the zone
+		case wait == noRate:
+			return kit.Done, nil
+		case wait > 0:
+			return kit.After(wait), nil
 		}
 		// A node that cannot be tainted must not hold up its zone. The next check of the heartbeats enqueues it again.
 		r.zones.dequeue(node.Name)

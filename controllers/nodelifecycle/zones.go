@@ -101,8 +101,11 @@ func (k *zone) leave(node string) {
 	}
 }
 
-// next returns the node whose turn it is in a zone, as it was judged; ok is false if none waits. wait is 0 if the rate
-// allows it now, positive if it will allow it after that time, and negative if it is 0 and allows nothing.
+// noRate is the wait in a zone whose rate is 0. The next change of the rate, which wakes the zone, ends it.
+const noRate time.Duration = -1
+
+// next returns the node whose turn it is in a zone, as it was judged; ok is false if none waits. wait is the time until the
+// rate allows its eviction, or noRate.
 func (z *zones) next(name string, now time.Time) (node *corev1.Node, wait time.Duration, ok bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -112,7 +115,7 @@ func (z *zones) next(name string, now time.Time) (node *corev1.Node, wait time.D
 	}
 	node = known.queued[known.waiting[0]]
 	if known.limiter.Limit() <= 0 {
-		return node, -1, true
+		return node, noRate, true
 	}
 	if tokens := known.limiter.TokensAt(now); tokens < 1 {
 		return node, time.Duration((1 - tokens) / float64(known.limiter.Limit()) * float64(time.Second)), true

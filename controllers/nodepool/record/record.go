@@ -157,16 +157,6 @@ func Take(s *State, p *Pool, k Key, text string, was *Value) (changed bool) {
 	return true
 }
 
-// Revert gives up all that a pool owns and remembers.
-func (r *Record) Revert(s *State, uid types.UID) {
-	if p := r.Find(uid); p != nil {
-		for _, k := range slices.SortedFunc(maps.Keys(p.Keys), Compare) {
-			Release(s, p, k)
-		}
-		r.Forget(uid)
-	}
-}
-
 func comparePools(a, b Pool) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }

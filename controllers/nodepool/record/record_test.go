@@ -114,7 +114,10 @@ func TestRevertGivesBackWhatWasAndLeavesWhatOthersChanged(t *testing.T) {
 		t.Fatalf("state %+v of %+v", s, node)
 	}
 	s.Set(label("theirs"), Value{Text: "2"})
-	rec.Revert(&s, "1")
+	for k := range p.Keys {
+		Release(&s, p, k)
+	}
+	rec.Forget("1")
 	if len(s.Labels) != 2 || s.Labels["was"] != "x" || s.Labels["theirs"] != "2" || s.Taints[0].Value != "old" || !s.Taints[0].TimeAdded.Equal(&at) || rec.Text() != "" {
 		t.Errorf("state %+v, record %q", s, rec.Text())
 	}
