@@ -7,6 +7,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"orrery/kit/client"
 )
 
 // health is what is remembered of a node between two checks. Times are by this process's clock: those of nodes differ.
@@ -77,17 +79,11 @@ func unknownConditions(node *corev1.Node, now metav1.Time) []corev1.NodeConditio
 	return out
 }
 
-// conditionsPatch returns the part of a patch that sets conditions. The order is told, as a merge puts what is new at
-// the front else.
+// conditionsPatch returns the part of a patch that sets conditions.
 func conditionsPatch(node *corev1.Node, changed []corev1.NodeCondition) map[string]any {
-	var order []map[string]any
-	for i := range node.Status.Conditions {
-		order = append(order, map[string]any{"type": node.Status.Conditions[i].Type})
+	typeOf := func(c corev1.NodeCondition) corev1.NodeConditionType { return c.Type }
+	return map[string]any{
+		"conditions":                  changed,
+		"$setElementOrder/conditions": client.ElementOrder("type", typeOf, node.Status.Conditions, changed),
 	}
-	for i := range changed {
-		if condition(node, changed[i].Type) == nil {
-			order = append(order, map[string]any{"type": changed[i].Type})
-		}
-	}
-	return map[string]any{"conditions": changed, "$setElementOrder/conditions": order}
 }

@@ -29,6 +29,22 @@ func MergePatch(data []byte) Patch { return Patch{types.MergePatchType, data} }
 // StrategicPatch is a Kubernetes strategic merge patch; built-in kinds only.
 func StrategicPatch(data []byte) Patch { return Patch{types.StrategicMergePatchType, data} }
 
+// ElementOrder returns the value of the directive $setElementOrder for a list in a strategic merge patch: the values of the
+// merge key of the elements that the list has, then of those that the patch adds. Without the directive, a merge puts
+// added elements first.
+func ElementOrder[E any, V comparable](mergeKey string, value func(E) V, has, patched []E) []map[string]V {
+	order := make([]map[string]V, 0, len(has)+len(patched))
+	for _, e := range has {
+		order = append(order, map[string]V{mergeKey: value(e)})
+	}
+	for _, e := range patched {
+		if !slices.ContainsFunc(has, func(h E) bool { return value(h) == value(e) }) {
+			order = append(order, map[string]V{mergeKey: value(e)})
+		}
+	}
+	return order
+}
+
 // JSONPatch is a JSON patch (RFC 6902).
 func JSONPatch(data []byte) Patch { return Patch{types.JSONPatchType, data} }
 

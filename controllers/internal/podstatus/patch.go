@@ -47,7 +47,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	}
 	if len(conditions) > 0 {
 		status["conditions"] = conditions
-		status["$setElementOrder/conditions"] = order(pod, changed)
+		status["$setElementOrder/conditions"] = client.ElementOrder("type", conditionType, pod.Status.Conditions, changed)
 	}
 	if len(status) == 0 {
 		return p, false, nil
@@ -81,20 +81,7 @@ func newOnesLast(pod *corev1.Pod, conditions []corev1.PodCondition) []corev1.Pod
 	return out
 }
 
-// order returns the types of the pod's conditions and of those that are added. A merge that is not told an order puts
-// what is new at the front.
-func order(pod *corev1.Pod, changed []corev1.PodCondition) []map[string]any {
-	out := make([]map[string]any, 0, len(pod.Status.Conditions)+len(changed))
-	for i := range pod.Status.Conditions {
-		out = append(out, map[string]any{"type": pod.Status.Conditions[i].Type})
-	}
-	for i := range changed {
-		if podctl.Condition(pod, changed[i].Type) == nil {
-			out = append(out, map[string]any{"type": changed[i].Type})
-		}
-	}
-	return out
-}
+func conditionType(c corev1.PodCondition) corev1.PodConditionType { return c.Type }
 
 type precondition struct {
 	UID             types.UID `json:"uid"`
