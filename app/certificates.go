@@ -23,10 +23,10 @@ func newCertificatesCommand() *cobra.Command {
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "certificates",
-		Short: "Make a serving certificate for the webhooks, and a certificate authority to verify it",
-		Long: `Make a certificate authority and a serving certificate for the Service of the webhooks, write ca.crt, tls.crt and
-tls.key into a folder, and say how to install them. The authority's key is not kept: before the certificate expires, run
-this command again and install the new files. With cert-manager in the cluster there is no need for this.`,
+		Short: "Create a serving certificate for the webhooks, and a CA to verify it",
+		Long: `Create a certificate authority and a serving certificate for the Service of the webhooks, write ca.crt, tls.crt and
+tls.key into a folder, and print how to install them. The CA's key is not kept: before the certificate expires, run
+this command again and install the new files. With cert-manager in the cluster this command is not needed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if days < 1 || days > maxCertificateDays {
@@ -46,8 +46,8 @@ this command again and install the new files. With cert-manager in the cluster t
 	cmd.Flags().StringVar(&dir, "dir", dir, "folder to write to; created if it does not exist")
 	cmd.Flags().StringVar(&service, "service", service, "name of the Service in front of the webhooks")
 	cmd.Flags().StringVar(&namespace, "namespace", namespace, "namespace of that Service")
-	cmd.Flags().StringSliceVar(&hosts, "host", hosts, "further names and addresses to serve")
-	cmd.Flags().IntVar(&days, "days", days, "how long the certificate is valid")
+	cmd.Flags().StringSliceVar(&hosts, "host", hosts, "additional DNS names and IP addresses for the certificate")
+	cmd.Flags().IntVar(&days, "days", days, "days until the certificate expires")
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		cobra.CheckErr(err) // the flag is defined above
 	}

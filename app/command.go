@@ -120,7 +120,7 @@ func newControllersCommand(s *options.CMServer) *cobra.Command {
 	format := "text"
 	cmd := &cobra.Command{
 		Use:   "controllers",
-		Short: "List the controllers: names, aliases, whether on by default, service accounts and what they do",
+		Short: "List the controllers: names, aliases, whether they are on by default, service accounts, and what they do",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return options.ControllersTable(cmd.OutOrStdout(), s.Controllers, format)

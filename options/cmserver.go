@@ -96,7 +96,7 @@ func (s *CMServer) Flags() cliflag.NamedFlagSets {
 	s.Webhooks.AddFlags(generic)
 	s.Operation.AddFlags(generic)
 	generic.StringVar(&s.ConfigFile, "config", s.ConfigFile,
-		"File with a "+configKind+" of "+configVersion+". Flags given on the command line win over it.")
+		"File with a "+configKind+" of "+configVersion+". Flags on the command line take precedence over it.")
 	s.SecureServing.AddFlags(fss.FlagSet("secure serving"))
 	s.Authentication.AddFlags(fss.FlagSet("authentication"))
 	s.Authorization.AddFlags(fss.FlagSet("authorization"))

@@ -72,14 +72,14 @@ func (o *Generic) AddFlags(fs *pflag.FlagSet, known, off []string) {
 	fs.StringVar(&o.ContentType, "kube-api-content-type", o.ContentType,
 		"Content type of requests to the API server.")
 	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS,
-		"Requests per second that each client may send to the API server. 0 or less means not limited: the priority and fairness of the "+
-			"server decides. kube-controller-manager's default is 20.")
+		"Requests per second that each client may send to the API server. 0 or less means no limit: API Priority and Fairness on "+
+			"the server decides. kube-controller-manager's default is 20.")
 	fs.Int32Var(&o.Burst, "kube-api-burst", o.Burst,
-		"Requests that may exceed --kube-api-qps for a moment. It means nothing where that is not limited.")
+		"Requests that may exceed --kube-api-qps for a moment. Without effect if --kube-api-qps is not limited.")
 	fs.DurationVar(&o.MinResyncPeriod.Duration, "min-resync-period", o.MinResyncPeriod.Duration,
-		"Accepted as it is in the manifests of kube-controller-manager. The shared cache follows its watches and needs no resync.")
+		"Accepted because manifests of kube-controller-manager may contain it, but without effect: the shared cache follows its watches and needs no resync.")
 	fs.DurationVar(&o.ControllerStartInterval.Duration, "controller-start-interval", o.ControllerStartInterval.Duration,
-		"Pause between the starts of two controllers; up to twice as long, at random.")
+		"Interval between starting two controllers, randomly increased to up to twice its length.")
 	fs.DurationVar(&o.ControllerShutdownTimeout, "controller-shutdown-timeout", o.ControllerShutdownTimeout,
 		"How long the controllers may take to stop before the process ends without them.")
 	fs.BoolVar(&o.UseServiceAccountCredentials, "use-service-account-credentials", o.UseServiceAccountCredentials,
@@ -89,27 +89,27 @@ func (o *Generic) AddFlags(fs *pflag.FlagSet, known, off []string) {
 		lists += "\nOff by default: " + strings.Join(off, ", ")
 	}
 	fs.StringSliceVar(&o.Selection, "controllers", o.Selection,
-		"Controllers to run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it off. The first match counts.\n"+lists)
+		"Controllers to run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it off. The first match wins.\n"+lists)
 	fs.BoolVar(&o.IgnoreUnknownControllers, "ignore-unknown-controllers", o.IgnoreUnknownControllers,
-		"Warn of names in --controllers that no controller has, instead of refusing to start.")
+		"Log a warning about unknown names in --controllers, instead of refusing to start.")
 	addElectionFlags(&o.LeaderElection, fs)
 	fs.BoolVar(&o.WarmStandby, "warm-standby", o.WarmStandby,
-		"Keep the caches filled while another process leads, so that this one works a moment after it takes the lease. A standby then needs "+
-			"almost the memory of a leader, and watches what that watches.")
+		"Keep the caches filled while another process leads, so that this one works a moment after it acquires the lease. A standby then "+
+			"needs almost as much memory as a leader, and opens the same watches.")
 }
 
 // addElectionFlags registers the flags of leader election.
 func addElectionFlags(o *componentbaseconfig.LeaderElectionConfiguration, fs *pflag.FlagSet) {
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
-		"Run the controllers only while holding the leader lease, so that of several processes one does.")
+		"Run the controllers only while holding the leader lease, so that only one of several processes runs them.")
 	fs.DurationVar(&o.LeaseDuration.Duration, "leader-elect-lease-duration", o.LeaseDuration.Duration,
-		"How long a lease that is not renewed keeps others from leading.")
+		"How long a lease that is not renewed keeps other processes from leading.")
 	fs.DurationVar(&o.RenewDeadline.Duration, "leader-elect-renew-deadline", o.RenewDeadline.Duration,
-		"How long a leader that cannot renew its lease goes on. Less than --leader-elect-lease-duration.")
+		"How long a leader keeps trying to renew its lease before it gives up. Must be less than --leader-elect-lease-duration.")
 	fs.DurationVar(&o.RetryPeriod.Duration, "leader-elect-retry-period", o.RetryPeriod.Duration,
-		"Time between two tries to take or to renew the lease.")
+		"Time between two attempts to acquire or renew the lease.")
 	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock,
-		"Kind of the lease object. Only 'leases' is left.")
+		"Kind of the lease object. Only 'leases' is supported.")
 	fs.StringVar(&o.ResourceName, "leader-elect-resource-name", o.ResourceName,
 		"Name of the lease object.")
 	fs.StringVar(&o.ResourceNamespace, "leader-elect-resource-namespace", o.ResourceNamespace,

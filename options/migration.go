@@ -48,11 +48,11 @@ const (
 // AddFlags registers the flags of the section "Leader-migration".
 func (o *LeaderMigration) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Enabled, "enable-leader-migration", o.Enabled,
-		"Run the controllers that --leader-migration-config names under a lease of their own, taken after the first, so that they move between kinds "+
-			"of controller managers and never run in two.")
+		"Run the controllers that --leader-migration-config names under a second lease, acquired after the first, so that they can migrate between "+
+			"different controller managers without ever running in two.")
 	fs.StringVar(&o.ConfigFile, "leader-migration-config", o.ConfigFile,
-		"File with a LeaderMigrationConfiguration of controllermanager.config.k8s.io/v1. Empty: the controllers of a cloud provider, "+
-			"of which none is left here, under the lease cloud-provider-extraction-migration.")
+		"File with a LeaderMigrationConfiguration of controllermanager.config.k8s.io/v1. Empty: the controllers of cloud providers, "+
+			"none of which is left here, under the lease cloud-provider-extraction-migration.")
 }
 
 // defaultMigration is upstream's list.

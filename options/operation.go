@@ -24,10 +24,10 @@ func panicPolicies() []string { return []string{string(kit.IsolatePanics), strin
 // AddFlags registers the flags.
 func (o *Operation) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.PanicPolicy), "panic-policy", string(o.PanicPolicy),
-		"What to do when a controller panics. isolate: log it with the object and the stack, count it, and go on; the object is tried again, later "+
-			"each time. crash: log it and end the process at once.")
+		"What to do when a controller panics. isolate: log it with the object and the stack, count it, and continue; the object is retried "+
+			"with back-off. crash: log it and exit at once.")
 	fs.BoolVar(&o.DryRun, "dry-run", o.DryRun,
-		"Have the API server validate every write and store none. It runs beside the controller manager that does the work, under a lease of its own "+
+		"Have the API server validate every write and store none. A dry run goes beside the active controller manager, under its own lease, "+
 			"whose name ends in -dry-run; /debug/controllers and 'orrery status' list what would have been written.")
 }
 

@@ -20,7 +20,7 @@ type Webhooks struct {
 // AddFlags registers the flags.
 func (o *Webhooks) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir,
-		"Folder with tls.crt and tls.key for the webhook of NodePools. Empty: it is not served. 'orrery certificates' makes one.")
+		"Folder with tls.crt and tls.key for the webhook of NodePools. Empty: the webhook is not served. 'orrery certificates' creates such a folder.")
 	fs.StringVar(&o.BindAddress, "webhook-bind-address", o.BindAddress,
 		"Address on which the webhook is served. Empty: all addresses.")
 	fs.IntVar(&o.Port, "webhook-port", o.Port,

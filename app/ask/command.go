@@ -25,9 +25,9 @@ func NewStatusCommand() *cobra.Command {
 	output, listen := "text", ""
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what a running daemon is doing: every loop, who leads, caches, requests",
-		Long: `Show what a running daemon is doing: every loop with its queue, rate and errors, who leads, caches and requests.
-With --listen, serve its page to a browser on this machine instead, with the credentials of the kubeconfig.`,
+		Short: "Show what a running daemon is doing: control loops, leader, caches, requests",
+		Long: `Show what a running daemon is doing: every control loop with its queue, rate and errors, the leader, caches and requests.
+With --listen, serve the daemon's page to a browser on this machine instead, with the credentials of the kubeconfig.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if listen != "" {
@@ -41,7 +41,7 @@ With --listen, serve its page to a browser on this machine instead, with the cre
 	}
 	d.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&output, "output", "o", output, formats)
-	cmd.Flags().StringVar(&listen, "listen", listen, "loopback address on which to serve the page to a browser, as 127.0.0.1:8010")
+	cmd.Flags().StringVar(&listen, "listen", listen, "loopback address on which to serve the page to a browser, such as 127.0.0.1:8010")
 	return cmd
 }
 
@@ -51,10 +51,10 @@ func NewExplainCommand() *cobra.Command {
 	output := "text"
 	cmd := &cobra.Command{
 		Use:   "explain [KIND] NAMESPACE/NAME",
-		Short: "Say which controllers looked at an object, when, how that ended, and when they look again",
-		Long: `Ask a running daemon which controllers looked at an object, when, how that ended, and when they look again. The kind is
-given as in kubectl: Deployment, deployments, deploy. What the owners of the object went through is said as well.
-Without a kind, everything counts that has this name.`,
+		Short: "Show which controllers reconciled an object, when, with what outcome, and when they will again",
+		Long: `Show which controllers of a running daemon reconciled an object, when, with what outcome, and when they will again. The kind
+is given as in kubectl: Deployment, deployments, deploy. The owners of the object are included. Without a kind, all objects
+of that name are shown.`,
 		Example: "  orrery explain deployment default/web\n  orrery explain node worker-1",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +79,7 @@ func question(args []string) (url.Values, error) {
 	}
 	for _, a := range args {
 		if strings.TrimSpace(a) == "" {
-			return nil, fmt.Errorf("say which object, as in: orrery explain deployment default/web")
+			return nil, fmt.Errorf("no object is named; for example: orrery explain deployment default/web")
 		}
 	}
 	return q, nil
@@ -99,7 +99,7 @@ func (d *daemon) show(cmd *cobra.Command, output string, query url.Values, into 
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("read the answer of %s: %w", d.Server, err)
+		return fmt.Errorf("read the response of %s: %w", d.Server, err)
 	}
 	return text(cmd.OutOrStdout())
 }

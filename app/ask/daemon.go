@@ -41,21 +41,21 @@ type daemon struct {
 }
 
 func (d *daemon) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&d.Server, "server", defaultServer, "address of the daemon, as https://host:port; that of the API server will not do")
-	fs.StringVar(&d.Kubeconfig, "kubeconfig", "", "file whose credentials are used; empty: $KUBECONFIG, ~/.kube/config or "+nodeKubeconfig)
+	fs.StringVar(&d.Server, "server", defaultServer, "address of the daemon (not of the API server), as https://host:port")
+	fs.StringVar(&d.Kubeconfig, "kubeconfig", "", "file with the credentials to use; empty: $KUBECONFIG, ~/.kube/config or "+nodeKubeconfig)
 	fs.StringVar(&d.Context, "context", "", "context of the kubeconfig; empty: the current one")
-	fs.StringVar(&d.Token, "token", "", "bearer token to use in place of the kubeconfig")
-	fs.StringVar(&d.CAFile, "certificate-authority", "", "file with the authority that has signed the daemon's certificate")
+	fs.StringVar(&d.Token, "token", "", "bearer token to use instead of the kubeconfig")
+	fs.StringVar(&d.CAFile, "certificate-authority", "", "file with the CA that signed the daemon's certificate")
 	fs.BoolVar(&d.Insecure, "insecure-skip-tls-verify", false,
-		"do not verify the daemon's certificate, which it has signed itself unless it was given one. On a loopback address this is so anyway where "+
-			"the credentials are a client certificate, which cannot be stolen by who answers")
+		"do not verify the daemon's certificate, which is self-signed unless it was given one. On a loopback address this is the default if "+
+			"the credentials are a client certificate, which an impostor cannot steal")
 }
 
 // config returns how the daemon is reached.
 func (d *daemon) config() (*rest.Config, error) {
 	address, err := url.Parse(d.Server)
 	if err != nil || address.Scheme != "https" || address.Host == "" {
-		return nil, fmt.Errorf("--server: %q is not an address such as %s", d.Server, defaultServer)
+		return nil, fmt.Errorf("--server: %q is not an address of the form %s", d.Server, defaultServer)
 	}
 	c := &rest.Config{BearerToken: d.Token}
 	if d.Token == "" {
@@ -85,7 +85,7 @@ func (d *daemon) credentials() (*rest.Config, error) {
 		rules = &clientcmd.ClientConfigLoadingRules{ExplicitPath: d.Kubeconfig}
 	} else if found := existing(rules.Precedence); len(found) == 0 {
 		if len(existing([]string{nodeKubeconfig})) == 0 {
-			return nil, fmt.Errorf("no credentials: there is none of %s, %s; give --kubeconfig or --token", strings.Join(rules.Precedence, ", "), nodeKubeconfig)
+			return nil, fmt.Errorf("no credentials: none of %s, %s exists; give --kubeconfig or --token", strings.Join(rules.Precedence, ", "), nodeKubeconfig)
 		}
 		rules = &clientcmd.ClientConfigLoadingRules{ExplicitPath: nodeKubeconfig}
 	}
@@ -141,44 +141,44 @@ func (d *daemon) get(ctx context.Context, query url.Values) ([]byte, error) {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", d.Server, err)
+		return nil, fmt.Errorf("read the response of %s: %w", d.Server, err)
 	}
 	return body, d.refused(answer, body)
 }
 
-// unreached explains why no daemon answers.
+// unreached explains why no daemon responds.
 func (d *daemon) unreached(err error) error {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %s. The daemon serves on port 10257, on 127.0.0.1 of its node only where kubeadm wrote its manifest; "+
+		return fmt.Errorf("nothing listens at %s. The daemon serves on port 10257, and with kubeadm's manifest only on 127.0.0.1 of its node; "+
 			"run this command there, or give --server: %w", d.Server, err)
 	case errors.As(err, &authority):
-		return fmt.Errorf("the certificate of %s is signed by an authority that is not known here, or by itself. Give --certificate-authority, or, where you "+
-			"trust what is in between, --insecure-skip-tls-verify: %w", d.Server, err)
+		return fmt.Errorf("the certificate of %s is self-signed, or signed by a CA that is not known here. Give --certificate-authority or, if you "+
+			"trust the network in between, --insecure-skip-tls-verify: %w", d.Server, err)
 	case errors.As(err, &host):
-		return fmt.Errorf("the certificate of %s is for other names; give --server with one of those: %w", d.Server, err)
+		return fmt.Errorf("the certificate of %s is for other names; give one of these in --server: %w", d.Server, err)
 	}
-	return fmt.Errorf("ask the daemon at %s: %w", d.Server, err)
+	return fmt.Errorf("query the daemon at %s: %w", d.Server, err)
 }
 
-// refused explains an answer that is none, and returns nil for one that is.
+// refused explains why a response is not the requested data, and returns nil if it is.
 func (d *daemon) refused(answer *http.Response, body []byte) error {
 	text := strings.TrimSpace(string(body))
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("%s does not accept these credentials (401). It knows who a certificate or token of the cluster belongs to; give --kubeconfig "+
-			"with one of this cluster", d.Server)
+		return fmt.Errorf("%s does not accept these credentials (401). It accepts certificates and tokens of its own cluster; give --kubeconfig "+
+			"with the credentials of that cluster", d.Server)
 	case answer.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("%s knows these credentials and they may not read %s (403). It takes a ClusterRole with nonResourceURLs [%q, %q] and verb get: %s",
+		return fmt.Errorf("%s accepts these credentials, but they may not read %s (403). They need a ClusterRole with nonResourceURLs [%q, %q] and verb get: %s",
 			d.Server, status.Path, status.Path, status.Path+"/*", message(text))
 	case answer.StatusCode == http.StatusNotFound && strings.HasPrefix(text, "404 page not found"):
-		return fmt.Errorf("what answers at %s has no %s: it is kube-controller-manager, or something else", d.Server, status.Path)
+		return fmt.Errorf("the server at %s has no %s: it is not Orrery, but kube-controller-manager or something else", d.Server, status.Path)
 	case answer.StatusCode != http.StatusOK:
 		return errors.New(cmp.Or(message(text), answer.Status))
 	case !strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json"):
-		return fmt.Errorf("what answers at %s does not speak as Orrery does", d.Server)
+		return fmt.Errorf("the server at %s does not respond as Orrery does", d.Server)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 func (d *daemon) serve(ctx context.Context, listen string, out io.Writer) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || !loopback(host) {
-		return fmt.Errorf("--listen: %q is not an address of this machine alone, such as 127.0.0.1:8010: everyone who reaches it sees what you may see", listen)
+		return fmt.Errorf("--listen: %q is not a loopback address such as 127.0.0.1:8010; everybody who can reach it would see what you may see", listen)
 	}
 	// Ask once, so that what is wrong is said here and not in a browser.
 	if _, err := d.get(ctx, nil); err != nil {
@@ -64,7 +64,7 @@ func (d *daemon) forward() (http.Handler, error) {
 		Transport: transport, FlushInterval: time.Second,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
-			r.Out.Header.Del("Authorization") // what a browser sends is not what authorizes
+			r.Out.Header.Del("Authorization") // the browser's own credentials must not reach the daemon
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -75,9 +75,9 @@ func (d *daemon) forward() (http.Handler, error) {
 		}
 		switch {
 		case !loopback(strings.Trim(host, "[]")):
-			http.Error(w, "ask for this page by a loopback address", http.StatusForbidden)
+			http.Error(w, "request this page at a loopback address", http.StatusForbidden)
 		case req.Method != http.MethodGet && req.Method != http.MethodHead:
-			http.Error(w, "this page can only be read", http.StatusMethodNotAllowed)
+			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
 		case req.URL.Path == "/":
 			http.Redirect(w, req, status.Path, http.StatusFound)
 		case req.URL.Path != status.Path && !strings.HasPrefix(req.URL.Path, status.Path+"/"):

@@ -49,9 +49,9 @@ type options struct {
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.workers, "concurrent-nodepool-syncs", o.workers,
-		"Number of nodes that the NodePool controller handles at once.")
+		"Number of nodes that the NodePool controller reconciles at once.")
 	fs.StringVar(&o.startup, "nodepool-startup-taint", o.startup,
-		"Taint, as key:effect, that kubelets register new nodes with. It is removed with the first patch of the NodePool controller, when the node has what its pools ask for.")
+		"Taint, as key:effect, with which kubelets register new nodes. The NodePool controller removes it in its first patch, which gives the node what its pools specify.")
 }
 
 func (o *options) validate() []error {

@@ -101,7 +101,7 @@ func (n *node) read() (state, bool, error) {
 func (n *node) running() (state, error) {
 	s, known, err := n.read()
 	if err == nil && (!known || !s.alive()) {
-		err = fmt.Errorf("node %q does not run; start it with \"realnode -name %s up\"", n.name, n.name)
+		err = fmt.Errorf("node %q is not running; start it with \"realnode -name %s up\"", n.name, n.name)
 	}
 	return s, err
 }

@@ -200,8 +200,8 @@ func TestTheDemoRollsOutUnderUpstream(t *testing.T) {
 func TestMistakesGetOneClearLine(t *testing.T) {
 	surroundings(t)
 	for want, args := range map[string][]string{
-		"does not run":                         {"status"},
-		`cluster "x" does not run`:             {"--name=x", "kubectl", "get", "pods"},
+		"is not running":                       {"status"},
+		`cluster "x" is not running`:           {"--name=x", "kubectl", "get", "pods"},
 		"start it with":                        {"down"},
 		"unknown flag":                         {"up", "--no-such-flag"},
 		"unknown command":                      {"sideways"},

@@ -39,9 +39,9 @@ func newDemo(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Start a cluster with a controller manager, roll out an example, and stay until Ctrl-C",
-		Long: `Start a cluster with a controller manager (Orrery, unless told otherwise), apply an
-example of a Deployment with a Service, a Job and a CronJob, show how it rolls out, say how to go on
-with kubectl, and stay until Ctrl-C.`,
+		Long: `Start a cluster with a controller manager (Orrery by default), apply an example of a
+Deployment with a Service, a Job and a CronJob, show the rollout, suggest kubectl
+commands to try next, and stay until Ctrl-C.`,
 		Example: "  localcluster demo --orrery-bin=bin/orrery\n  localcluster demo --controller-manager=upstream",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,12 +71,12 @@ with kubectl, and stay until Ctrl-C.`,
 	f.add(cmd.Flags())
 	cmd.Flags().StringVar(&f.manager, "controller-manager", string(cluster.Orrery), "orrery or upstream")
 	cmd.Flags().StringArrayVar(&manifests, "manifest", nil, "file or folder to apply before the example; may be repeated")
-	cmd.Flags().BoolVar(&once, "once", false, "stop the cluster when the example has rolled out")
+	cmd.Flags().BoolVar(&once, "once", false, "stop the cluster once the example is rolled out")
 	return cmd
 }
 
-// applyManifests applies what the demo is asked to show besides. Kinds that are
-// only just being installed are waited for.
+// applyManifests applies the additional manifests. Kinds that are still being
+// installed are waited for.
 func (a *app) applyManifests(ctx context.Context, c *cluster.Cluster, paths []string) error {
 	for _, path := range paths {
 		kubectl, err := c.Kubectl(ctx)
@@ -103,8 +103,8 @@ func (a *app) applyManifests(ctx context.Context, c *cluster.Cluster, paths []st
 	return nil
 }
 
-// rollOutExample applies the example as a person would, and watches it. It
-// returns the path of kubectl. A Ctrl-C is not an error.
+// rollOutExample applies the example as a user would, and watches its rollout. It
+// returns the path of kubectl. Ctrl-C is not an error.
 func (a *app) rollOutExample(ctx context.Context, c *cluster.Cluster) (kubectl string, err error) {
 	kubectl, err = c.Kubectl(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func (a *app) rollOutExample(ctx context.Context, c *cluster.Cluster) (kubectl s
 	return kubectl, a.watchRollout(ctx, c, begin)
 }
 
-// watchRollout prints a line whenever the rollout has moved, until all replicas
-// are available and are endpoints of the Service.
+// watchRollout prints a line whenever the rollout has progressed, until all
+// replicas are available and are endpoints of the Service.
 func (a *app) watchRollout(ctx context.Context, c *cluster.Cluster, begin time.Time) error {
 	limit := time.NewTimer(rolloutTimeout)
 	defer limit.Stop()
@@ -163,7 +163,7 @@ func managerTail(c *cluster.Cluster) string {
 	return fmt.Sprintf("--- end of %s ---\n%s", manager.LogPath(), manager.LogTail(failureLines))
 }
 
-// rollout is how far the example is.
+// rollout is the progress of the example.
 type rollout struct {
 	wanted, created, updated, available int32
 	endpoints                           int
@@ -198,8 +198,8 @@ func observeRollout(ctx context.Context, client kubernetes.Interface) (rollout, 
 	return r, nil
 }
 
-// rolloutOf counts. Status that is older than the spec counts for nothing, and
-// so do endpoints that are not ready.
+// rolloutOf counts the progress. It ignores status that is older than the spec, and
+// endpoints that are not ready.
 func rolloutOf(deployment *appsv1.Deployment, slices []discoveryv1.EndpointSlice) rollout {
 	var r rollout
 	if deployment.Spec.Replicas != nil {

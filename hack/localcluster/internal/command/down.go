@@ -90,7 +90,7 @@ func (a *app) state() (cluster.State, error) {
 		}
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return cluster.State{}, fmt.Errorf("cluster %q does not run; start it with \"localcluster up --name %s\"", a.name, a.name)
+		return cluster.State{}, fmt.Errorf("cluster %q is not running; start it with \"localcluster up --name %s\"", a.name, a.name)
 	}
 	return cluster.State{}, err
 }

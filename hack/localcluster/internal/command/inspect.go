@@ -18,7 +18,7 @@ import (
 func newStatus(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the processes of a cluster, and which other clusters there are",
+		Short: "Show the processes of a cluster, and the names of other clusters",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			others, err := registry.Names()
@@ -88,7 +88,7 @@ func newKubectl(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Take this process's place: the terminal, signals and the exit code are kubectl's.
+			// Replace this process, so that kubectl gets the terminal and signals, and sets the exit code.
 			path := programs[binaries.Kubectl]
 			err = syscall.Exec(path, append([]string{path}, args...), append(os.Environ(), "KUBECONFIG="+state.Kubeconfig))
 			return fmt.Errorf("run %s: %w", path, err)
@@ -100,7 +100,7 @@ func newBuild(a *app) *cobra.Command {
 	var binDir string
 	cmd := &cobra.Command{
 		Use:       "build [program...]",
-		Short:     "Build the programs that are missing (a cluster's, or the named ones) and print where they are",
+		Short:     "Build missing programs (those of a cluster, or the named ones) and print their paths",
 		ValidArgs: binaries.Known(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			programs, err := binaries.Ensure(cmd.Context(), binaries.Request{Names: args, BinDir: binDir, Log: a.log})
@@ -115,6 +115,6 @@ func newBuild(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&binDir, "bin-dir", "", "folder with programs to use instead of built ones")
+	cmd.Flags().StringVar(&binDir, "bin-dir", "", "folder with programs to use instead of building them")
 	return cmd
 }

@@ -16,8 +16,8 @@ import (
 const longHelp = `localcluster runs a Kubernetes ` + "%s" + ` control plane on this machine: etcd,
 kube-apiserver, kube-scheduler, and kwok, which plays the kubelets of fake nodes.
 Pods on these nodes become Running and Ready, pods of Jobs complete, deleted pods
-go away; no container ever runs. It needs no root, no container runtime and no
-network but 127.0.0.1.
+go away; no container ever runs. It needs neither root nor a container runtime, and
+listens on 127.0.0.1 only.
 
 The programs are built once from the Go module proxy into a cache folder, which
 takes several minutes, or are taken from --bin-dir or KUBEBUILDER_ASSETS.`
@@ -30,14 +30,14 @@ const examples = `  localcluster up                                      # stays
   localcluster up --controller-manager=upstream        # with kube-controller-manager
   localcluster up --controller-manager=orrery --orrery-bin=bin/orrery --cm-arg=-v=4
   export KUBECONFIG=$(localcluster kubeconfig)
-  localcluster demo --orrery-bin=bin/orrery            # with an example that rolls out`
+  localcluster demo --orrery-bin=bin/orrery            # and roll out an example`
 
-// exitError makes the tool end with a certain code and without a message.
+// exitError makes the tool exit with a given code and without a message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// app carries what all commands share.
+// app is the state that all commands share.
 type app struct {
 	name     string // of the cluster
 	out, log io.Writer
@@ -77,7 +77,7 @@ func newRoot(a *app) *cobra.Command {
 		TraverseChildren:  true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.PersistentFlags().StringVar(&a.name, "name", "default", "name of the cluster; clusters of different names run side by side")
+	root.PersistentFlags().StringVar(&a.name, "name", "default", "name of the cluster; clusters with different names run side by side")
 	root.AddCommand(
 		newUp(a), newDown(a), newStatus(a), newKubectl(a), newKubeconfig(a), newBuild(a), newDemo(a),
 	)

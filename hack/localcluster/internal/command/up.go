@@ -25,15 +25,15 @@ type upFlags struct {
 func (f *upFlags) add(flags *pflag.FlagSet) {
 	o := &f.options
 	flags.IntVar(&o.Nodes, "nodes", cluster.DefaultNodes, "number of fake nodes")
-	flags.StringVar(&o.KubernetesVersion, "kubernetes-version", "", "release of kube-apiserver, where it is to be another than that of the other programs: "+
+	flags.StringVar(&o.KubernetesVersion, "kubernetes-version", "", "release of kube-apiserver, if it should differ from that of the other programs: "+
 		strings.Join(cluster.OlderVersions(), ", "))
 	flags.StringVar(&o.OrreryBin, "orrery-bin", "", "path of the orrery binary")
-	flags.StringArrayVar(&o.CMArgs, "cm-arg", nil, "argument added to the controller manager's; may be repeated")
-	flags.StringArrayVar(&o.APIServerArgs, "apiserver-arg", nil, "argument added to kube-apiserver's; may be repeated")
-	flags.StringVar(&o.Dir, "dir", "", "empty folder for all files, kept at the end (default: a temporary one, removed at the end)")
-	flags.StringVar(&o.BinDir, "bin-dir", "", "folder with programs to use instead of built ones")
-	flags.BoolVar(&o.Untaint, "untaint", false, "remove the not-ready taint of the nodes, which nobody does without a controller manager")
-	flags.DurationVar(&o.ReadyTimeout, "timeout", 0, "limit for the start, without building (default 2m)")
+	flags.StringArrayVar(&o.CMArgs, "cm-arg", nil, "additional argument of the controller manager; may be repeated")
+	flags.StringArrayVar(&o.APIServerArgs, "apiserver-arg", nil, "additional argument of kube-apiserver; may be repeated")
+	flags.StringVar(&o.Dir, "dir", "", "empty folder for all files, kept when the cluster stops (default: a temporary one, which is removed)")
+	flags.StringVar(&o.BinDir, "bin-dir", "", "folder with programs to use instead of building them")
+	flags.BoolVar(&o.Untaint, "untaint", false, "remove the not-ready taint of the nodes, as a controller manager would")
+	flags.DurationVar(&o.ReadyTimeout, "timeout", 0, "time limit for the start, not counting builds (default 2m)")
 }
 
 func newUp(a *app) *cobra.Command {
@@ -43,12 +43,12 @@ func newUp(a *app) *cobra.Command {
 		Short: "Start a cluster; in the foreground until Ctrl-C, or with --detach",
 		Long: `Start a cluster and wait until kube-apiserver is ready, every node is Ready and the
 controller manager, if there is one, is healthy. It then stays in the foreground
-and stops everything on Ctrl-C; with --detach it goes to the background.
+and stops everything on Ctrl-C; with --detach it runs in the background.
 
 Every new node has the taint node.kubernetes.io/not-ready until a controller
-manager removes it. With --controller-manager=none nobody does: "up" is ready all
-the same, and pods without a toleration stay Pending. --untaint removes it. Nor
-are there service accounts then, so pods need one made by hand.`,
+manager removes it. With --controller-manager=none the taint stays: "up" still
+completes, but pods without a toleration stay Pending. --untaint removes it.
+There are no service accounts then either; create one by hand before the pods.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.options.Name = a.name
@@ -67,7 +67,7 @@ are there service accounts then, so pods need one made by hand.`,
 }
 
 // hold starts a cluster under its name, calls ready, and keeps the cluster until
-// ctx ends or one of its processes does.
+// ctx ends or one of its processes exits.
 func (a *app) hold(ctx context.Context, options cluster.Options, ready func(context.Context, *cluster.Cluster) error) (err error) {
 	claim, leftover, err := registry.Take(options.Name)
 	if errors.Is(err, registry.ErrTaken) {
@@ -117,8 +117,8 @@ func (a *app) hold(ctx context.Context, options cluster.Options, ready func(cont
 // one needs a second.
 const usableTimeout = 10 * time.Second
 
-// waitUsable gives a controller manager time for its first work. That it takes
-// longer is worth a line, but the cluster is what was asked for.
+// waitUsable gives a controller manager time for its first work. If it takes
+// longer, that is worth a note but no error: the cluster itself is up.
 func (a *app) waitUsable(ctx context.Context, c *cluster.Cluster, kind cluster.ManagerKind) {
 	if kind == cluster.None {
 		return
