@@ -68,7 +68,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	}
 	var skipped func(schema.GroupResource)
 	if cc.Gates.Enabled(staleConsistency) {
-		skipped = m.skipped
+		skipped = m.skips.Add
 	}
 	return true, newReconciler(cc).complete(cc, int(o.workers), skipped)
 }

@@ -80,7 +80,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		).
 		Queue("job").Workers(int(o.workers))
 	if cc.Gates.Enabled(staleConsistency) {
-		b = b.OnSkip(m.skipped)
+		b = b.OnSkip(m.skips.Add)
 	}
 	orphans := kit.NewController(cc, kit.Func[stray](r.reconcileStray)).Loop("orphan-pods").
 		Watch(

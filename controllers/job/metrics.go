@@ -5,9 +5,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	compmetrics "k8s.io/component-base/metrics"
 
+	"orrery/controllers/internal/skips"
 	"orrery/controllers/job/indexes"
 )
 
@@ -40,7 +40,7 @@ type metrics struct {
 	unreleased *compmetrics.CounterVec
 	indexes    *compmetrics.CounterVec
 	created    *compmetrics.CounterVec
-	skips      *compmetrics.CounterVec
+	skips      skips.Counter
 }
 
 func counter(name, help string, level compmetrics.StabilityLevel, labels ...string) *compmetrics.CounterVec {
@@ -69,8 +69,7 @@ func newMetrics() metrics {
 			beta, "event"),
 		indexes: counter("job_finished_indexes_total", "Indexes that have finished.", alpha, "status", "backoffLimit"),
 		created: counter("job_pods_creation_total", "Attempts to create a pod, by reason and outcome.", alpha, "reason", "status"),
-		skips: counter("stale_sync_skips_total",
-			"Reconciles of Jobs put off because the cache did not show the controller's last write yet.", alpha, "group", "resource"),
+		skips:   skips.New("job_controller", "Job"),
 	}
 }
 
@@ -91,13 +90,7 @@ func (m metrics) publish(register func(...compmetrics.Registerable)) {
 	for _, event := range []string{"add", "delete"} {
 		m.unreleased.WithLabelValues(event)
 	}
-	for _, written := range []schema.GroupResource{corev1.Resource("pods"), batchv1.Resource("jobs")} {
-		m.skips.WithLabelValues(written.Group, written.Resource)
-	}
-}
-
-func (m metrics) skipped(stale schema.GroupResource) {
-	m.skips.WithLabelValues(stale.Group, stale.Resource).Inc()
+	m.skips.Start(corev1.Resource("pods"), batchv1.Resource("jobs"))
 }
 
 // watched is a filter that lets all pass: it counts new Jobs of other controllers.

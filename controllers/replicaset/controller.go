@@ -58,7 +58,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	kind.DeletionCost = cc.Gates.Enabled(deletionCost)
 	kind.AgeRatio = m.ageRatio.Observe
 	if cc.Gates.Enabled(staleConsistency) {
-		kind.Skipped = m.skipped
+		kind.Skipped = m.skips.Add
 	}
 	return true, replicas.Complete[appsv1.ReplicaSet](cc, kind, "replicaset", int(o.workers))
 }

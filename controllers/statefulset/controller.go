@@ -93,7 +93,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		).
 		Queue("statefulset").Workers(int(o.workers))
 	if cc.Gates.Enabled(staleConsistency) {
-		b = b.OnSkip(m.skipped)
+		b = b.OnSkip(m.skips.Add)
 	}
 	return true, b.Complete()
 }

@@ -3,16 +3,16 @@ package statefulset
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	compmetrics "k8s.io/component-base/metrics"
 
+	"orrery/controllers/internal/skips"
 	"orrery/kit"
 )
 
 type metrics struct {
 	maxUnavailable *compmetrics.GaugeVec
 	unavailable    *compmetrics.GaugeVec
-	skips          *compmetrics.CounterVec
+	skips          skips.Counter
 }
 
 func newMetrics() metrics {
@@ -27,27 +27,17 @@ func newMetrics() metrics {
 			Subsystem: subsystem, Name: "statefulset_unavailable_replicas", StabilityLevel: compmetrics.ALPHA,
 			Help: "Pods of a StatefulSet that are missing, being deleted, or not available.",
 		}, labels),
-		skips: compmetrics.NewCounterVec(&compmetrics.CounterOpts{
-			Subsystem: subsystem, Name: "stale_sync_skips_total", StabilityLevel: compmetrics.ALPHA,
-			Help: "Reconciles of StatefulSets put off because the cache did not show the controller's last write yet.",
-		}, []string{"group", "resource"}),
+		skips: skips.New(subsystem, "StatefulSet"),
 	}
 }
 
 // publish registers the metrics, those that do not depend on sets at zero.
 func (m metrics) publish(register func(...compmetrics.Registerable)) {
 	register(m.maxUnavailable, m.unavailable, m.skips)
-	written := []schema.GroupResource{
+	m.skips.Start(
 		corev1.Resource("pods"), corev1.Resource("persistentvolumeclaims"),
 		appsv1.Resource("statefulsets"), appsv1.Resource("controllerrevisions"),
-	}
-	for _, resource := range written {
-		m.skips.WithLabelValues(resource.Group, resource.Resource)
-	}
-}
-
-func (m metrics) skipped(stale schema.GroupResource) {
-	m.skips.WithLabelValues(stale.Group, stale.Resource).Inc()
+	)
 }
 
 func (m metrics) observe(s *state) {
