@@ -19,11 +19,11 @@ const (
 	period = 20 * time.Second
 	// quarantine is how long a node has to be missing from the cache before the server is asked about it.
 	quarantine = 40 * time.Second
-	// early is how much less will do: sweeps begin some milliseconds late, one less than another, and a node would often
-	// stay in quarantine for a whole sweep more.
-	early = time.Second
-	// parallel is how many pods are removed at once.
-	parallel = 100
+	// tolerance is how much of the quarantine may be missing: sweeps begin a few milliseconds late, some more than others,
+	// and without it a node would often stay in quarantine for one sweep too many.
+	tolerance = time.Second
+	// parallelism is how many pods are removed at once.
+	parallelism = 100
 )
 
 // Descriptor describes the controller to the daemon.
@@ -31,7 +31,7 @@ func Descriptor() kit.Descriptor {
 	o := &options{threshold: 12500}
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"podgc"}, ServiceAccount: "pod-garbage-collector",
-		Summary:  "removes finished pods over a threshold and pods whose node is gone",
+		Summary:  "removes finished pods above a threshold and pods whose node no longer exists",
 		AddFlags: o.addFlags, Init: o.init,
 		RBAC: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch", "delete"}},
@@ -47,7 +47,7 @@ type options struct {
 
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.Int32Var(&o.threshold, "terminated-pod-gc-threshold", o.threshold,
-		"Number of finished pods that may exist before the oldest are deleted. With 0 or less finished pods are kept; the others that this controller removes are removed all the same.")
+		"Number of finished pods that may exist before the oldest are deleted. With 0 or less all finished pods are kept; other pods that this controller removes are still removed.")
 }
 
 func (o *options) init(cc kit.ControllerContext) (bool, error) {

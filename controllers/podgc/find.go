@@ -16,14 +16,14 @@ import (
 	"orrery/kit/client"
 )
 
-// removal is a pod to remove, why, and the condition that tells its owner.
+// removal is a pod to remove, the reason, and the condition that reports the reason to the pod's owner.
 type removal struct {
 	pod       *corev1.Pod
 	reason    string
 	condition *corev1.PodCondition
 }
 
-// excess finds the finished pods over the threshold: evicted ones first, then the oldest.
+// excess finds the finished pods above the threshold: evicted ones first, then the oldest.
 func (r *reconciler) excess(context.Context, time.Time) ([]removal, error) {
 	if r.threshold <= 0 || r.pods.Count(index.PodsByEnd(), index.Terminal) <= r.threshold {
 		return nil, nil
@@ -49,8 +49,8 @@ func evicted(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed && p.Status.Reason == "Evicted"
 }
 
-// outOfService finds deleted pods on nodes that an operator has declared dead and that are not ready. The cache may
-// still show a taint that is gone, so the server is asked once for each such node.
+// outOfService finds deleted pods on nodes that have the out-of-service taint and are not ready. As the cache may show a
+// taint that has been removed, each such node is read from the server once.
 func (r *reconciler) outOfService(ctx context.Context, _ time.Time) ([]removal, error) {
 	dead := map[string]bool{}
 	var due []*corev1.Pod
@@ -82,7 +82,7 @@ func (r *reconciler) isOutOfService(ctx context.Context, name string) (bool, err
 	fresh, err := client.Get[corev1.Node](ctx, r.live, kit.Key{Name: name})
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, nil // gone altogether: its pods are orphans
+		return false, nil // the node does not exist: orphaned handles its pods
 	case err != nil:
 		return false, fmt.Errorf("read node %s: %w", name, err)
 	}
@@ -96,8 +96,7 @@ func outOfService(n *corev1.Node) bool {
 	return !ready && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// orphaned finds the pods of nodes that have been missing for the quarantine and of which the server says that they
-// are gone.
+// orphaned finds the pods of nodes that have been missing for the quarantine and that the server does not have either.
 func (r *reconciler) orphaned(ctx context.Context, now time.Time) ([]removal, error) {
 	var due []removal
 	var errs []error
@@ -116,7 +115,7 @@ func (r *reconciler) orphaned(ctx context.Context, now time.Time) ([]removal, er
 	return due, errors.Join(errs...)
 }
 
-// quarantined brings the record of missing nodes up to date and returns those that have been missing long enough.
+// quarantined updates the record of missing nodes and returns those that have been missing long enough.
 func (r *reconciler) quarantined(now time.Time) []string {
 	seen := map[string]bool{}
 	var long []string
@@ -128,7 +127,7 @@ func (r *reconciler) quarantined(now time.Time) []string {
 		since, known := r.missing[name]
 		if !known {
 			r.missing[name] = now
-		} else if served(since, now) {
+		} else if isOver(since, now) {
 			long = append(long, name)
 		}
 	}
@@ -141,10 +140,10 @@ func (r *reconciler) quarantined(now time.Time) []string {
 	return long
 }
 
-// served reports whether a node that has been missing since then has been in quarantine for its time.
-func served(since, now time.Time) bool { return now.Sub(since) >= quarantine-early }
+// isOver reports whether the quarantine of a node that has been missing since then is over.
+func isOver(since, now time.Time) bool { return now.Sub(since) >= quarantine-tolerance }
 
-// neverScheduled finds deleted pods that no kubelet has ever seen.
+// neverScheduled finds deleted pods that were never bound to a node, so that no kubelet removes them.
 func (r *reconciler) neverScheduled(context.Context, time.Time) ([]removal, error) {
 	var due []*corev1.Pod
 	for _, p := range r.pods.By(index.PodsByEnd(), index.Terminating) {
@@ -155,8 +154,8 @@ func (r *reconciler) neverScheduled(context.Context, time.Time) ([]removal, erro
 	return removals(due, reasonUnscheduled, nil), nil
 }
 
-// removals leaves out pods that have been deleted with grace period 0 before: only their finalizers keep them, and
-// deleting them again would do nothing.
+// removals leaves out pods that have been deleted with grace period 0 before: they exist only because of their finalizers,
+// and deleting them again would have no effect.
 func removals(pods []*corev1.Pod, reason string, condition *corev1.PodCondition) []removal {
 	var out []removal
 	for _, p := range pods {

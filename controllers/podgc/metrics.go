@@ -4,7 +4,7 @@ import (
 	compmetrics "k8s.io/component-base/metrics"
 )
 
-// Reasons of a removal, as metrics and logs name them.
+// Reasons of a removal in metrics and logs.
 const (
 	reasonTerminated   = "terminated"
 	reasonOutOfService = "out-of-service"

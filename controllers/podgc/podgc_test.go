@@ -155,7 +155,7 @@ func TestASweepThatBeginsInTimeEndsTheQuarantine(t *testing.T) {
 		{"the one after, less late", tick.Add(2*period + time.Millisecond), true},
 		{"the one after, later", tick.Add(2*period + time.Second), true},
 	} {
-		if got := served(first, tc.now); got != tc.want {
+		if got := isOver(first, tc.now); got != tc.want {
 			t.Errorf("%s: out of quarantine = %t, want %t", tc.name, got, tc.want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"orrery/kit/client"
 )
 
-// sweep is the one key: everything that is due now.
+// sweep is the only key of the queue.
 type sweep struct{}
 
 type reconciler struct {
@@ -21,12 +21,12 @@ type reconciler struct {
 	client    *client.Client
 	live      *client.Client
 	threshold int
-	missing   map[string]time.Time // nodes that pods name and the cache lacks, and since when; the one worker's own
+	missing   map[string]time.Time // nodes of pods that are not in the cache, and since when; used by the only worker
 	metrics   metrics
 }
 
-// Reconcile removes what is due. A pod that could not be removed is due again at the next sweep, and a failure of one
-// kind of removal does not keep the others back.
+// Reconcile does one sweep. A pod that could not be removed is tried again at the next one, and a failure of one kind of
+// removal does not prevent the others.
 func (r *reconciler) Reconcile(ctx context.Context, _ sweep) (kit.Result, error) {
 	now := time.Now()
 	var errs []error

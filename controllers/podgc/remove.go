@@ -13,9 +13,9 @@ import (
 	"orrery/kit/client"
 )
 
-// remove marks pods as failed where they have not ended, and deletes them.
+// remove marks pods that have not ended as failed, and deletes all.
 func (r *reconciler) remove(ctx context.Context, due []removal, now time.Time) error {
-	return kit.Batch(ctx, len(due), parallel, func(ctx context.Context, i int) error {
+	return kit.Batch(ctx, len(due), parallelism, func(ctx context.Context, i int) error {
 		d := due[i]
 		err := r.removeOne(ctx, d, now)
 		r.metrics.deletions.WithLabelValues(d.pod.Namespace, d.reason).Inc()
@@ -52,7 +52,7 @@ func (r *reconciler) removeOne(ctx context.Context, d removal, now time.Time) er
 	return nil
 }
 
-// ignoreGone takes a pod that is gone, or has a successor of the same name, as removed.
+// ignoreGone ignores errors which mean that the pod no longer exists, or was replaced by one of the same name.
 func ignoreGone(err error) error {
 	return client.IgnoreNotFound(client.IgnoreConflict(err))
 }

@@ -63,7 +63,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	return true, replicas.Complete[appsv1.ReplicaSet](cc, kind, "replicaset", int(o.workers))
 }
 
-// replicaSets tells the engine where a ReplicaSet keeps what it reads.
+// replicaSets describes ReplicaSets to the engine.
 func replicaSets() replicas.Kind[*appsv1.ReplicaSet] {
 	siblings := index.ByController[*appsv1.ReplicaSet]()
 	return replicas.Kind[*appsv1.ReplicaSet]{

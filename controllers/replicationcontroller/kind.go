@@ -8,8 +8,7 @@ import (
 	"orrery/controllers/internal/replicas"
 )
 
-// replicationControllers tells the engine where a ReplicationController keeps what it reads. The kind has no field for
-// terminating pods.
+// replicationControllers describes ReplicationControllers to the engine. Their status has no field for terminating pods.
 func replicationControllers() replicas.Kind[*corev1.ReplicationController] {
 	return replicas.Kind[*corev1.ReplicationController]{
 		GVK:    corev1.SchemeGroupVersion.WithKind("ReplicationController"),

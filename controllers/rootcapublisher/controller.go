@@ -64,8 +64,8 @@ func activeName(ns *corev1.Namespace) []string {
 	return []string{ns.Name}
 }
 
-// published lets changes and deletions of the ConfigMap through; its creation is our own, or the namespace's first
-// look finds it.
+// published accepts changes and deletions of the ConfigMap. A creation needs no reconcile: it is this controller's own, or
+// the ConfigMap is seen when the namespace is first reconciled.
 func published(old, new *corev1.ConfigMap) bool { return old != nil && old.Name == configMapName }
 
 func namespaceOf(c *corev1.ConfigMap) []string { return []string{c.Namespace} }

@@ -19,7 +19,7 @@ import (
 
 const (
 	descriptionAnnotation = "kubernetes.io/description"
-	// description is part of what upstream publishes, and equal to it so that neither rewrites the other's object.
+	// description is the same as upstream's, so that neither implementation rewrites the other's object.
 	description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. " +
 		"No other usage is guaranteed across distributions of Kubernetes clusters."
 )
@@ -32,7 +32,7 @@ type reconciler struct {
 	metrics    metrics
 }
 
-// Reconcile makes the namespace of that name hold the CA bundle.
+// Reconcile brings the ConfigMap of the namespace up to date.
 func (r *reconciler) Reconcile(ctx context.Context, namespace string) (kit.Result, error) {
 	start := time.Now()
 	err := r.publish(ctx, namespace)
@@ -57,7 +57,7 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 		_, err = client.Update(ctx, r.client, want)
 	}
 	if apierrors.IsNotFound(err) || client.NamespaceGoing(err) {
-		return nil // the namespace is going or gone
+		return nil // the namespace is terminating or deleted
 	}
 	if err != nil {
 		return fmt.Errorf("publish the CA in namespace %s: %w", namespace, err)
@@ -66,8 +66,8 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// desired returns the ConfigMap to write, or nil if the old one is as it should be. A description of someone else's is
-// no reason to write, but does not survive a write that has another reason.
+// desired returns the ConfigMap to write, or nil if the old one is up to date. A different description alone is no reason to
+// write, but a write for another reason replaces it.
 func desired(namespace string, old *corev1.ConfigMap, bundle string) *corev1.ConfigMap {
 	data := map[string]string{"ca.crt": bundle}
 	if old == nil {

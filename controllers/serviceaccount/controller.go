@@ -29,7 +29,7 @@ func initialize(cc kit.ControllerContext) (bool, error) {
 		Queue("serviceaccount").Complete()
 }
 
-// deleted lets only deletions through: a default account that goes has to come back.
+// deleted accepts only deletions: a deleted default account must be created again.
 func deleted(_, account *corev1.ServiceAccount) bool { return account == nil }
 
 func namespaceOf(account *corev1.ServiceAccount) []kit.Key {

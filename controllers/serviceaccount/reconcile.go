@@ -14,7 +14,7 @@ import (
 	"orrery/kit/client"
 )
 
-// defaultAccount is the account that pods run under unless they name another.
+// defaultAccount is the account of pods that name no other.
 const defaultAccount = "default"
 
 type reconciler struct {
@@ -33,7 +33,7 @@ func (r *reconciler) Reconcile(ctx context.Context, ns *corev1.Namespace) (kit.R
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: defaultAccount}}
 	if _, err := client.Create(ctx, r.client, account); err != nil {
 		if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-			return kit.Done, nil // the cache is behind; the account is there, or the namespace is gone
+			return kit.Done, nil // the cache is behind: the account exists, or the namespace does not
 		}
 		return kit.Done, fmt.Errorf("create service account %s: %w", klog.KObj(account), err)
 	}

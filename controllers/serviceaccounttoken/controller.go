@@ -19,8 +19,8 @@ const (
 	queue = "serviceaccount_tokens_service"
 )
 
-// Descriptor describes the controller to the daemon. It runs as the process itself, since it makes the tokens that
-// other identities may need.
+// Descriptor describes the controller to the daemon. It runs with the process's own identity, since the identities of other
+// controllers may depend on the tokens that it makes.
 func Descriptor(s *options.Shared) kit.Descriptor {
 	return kit.Descriptor{
 		Name: Name, Aliases: []string{"serviceaccount-token"},
@@ -29,14 +29,14 @@ func Descriptor(s *options.Shared) kit.Descriptor {
 	}
 }
 
-// accountKey names one ServiceAccount, not its successor of the same name.
+// accountKey identifies one ServiceAccount, as distinct from a later one of the same name.
 type accountKey struct {
 	namespace, name string
 	uid             types.UID
 }
 
-// secretKey holds what has to be known of a Secret after it is gone. accountUID is empty for a Secret that has not
-// been filled in yet.
+// secretKey identifies a Secret, with the fields that are needed after it is deleted. accountUID is empty for a Secret that
+// has not been filled in yet.
 type secretKey struct {
 	namespace, name string
 	uid             types.UID
@@ -46,7 +46,7 @@ type secretKey struct {
 
 func initialize(cc kit.ControllerContext, s *options.Shared) (bool, error) {
 	if s.ServiceAccountKeyFile == "" {
-		cc.Log.Info("Not started: there is no key to sign tokens with; see --service-account-private-key-file")
+		cc.Log.Info("Not starting: there is no key to sign tokens with; see --service-account-private-key-file")
 		return false, nil
 	}
 	signer, err := loadSigner(s.ServiceAccountKeyFile)
@@ -95,7 +95,7 @@ func secretKeys(s *corev1.Secret) []secretKey {
 	return []secretKey{{s.Namespace, s.Name, s.UID, account, types.UID(s.Annotations[corev1.ServiceAccountUIDKey])}}
 }
 
-// tokensByAccount files token Secrets under "<namespace>/<account>".
+// tokensByAccount indexes token Secrets by "<namespace>/<account>".
 func tokensByAccount() cache.Index[*corev1.Secret] {
 	return cache.Index[*corev1.Secret]{Name: "token-account", Keys: func(s *corev1.Secret) []string {
 		var out []string

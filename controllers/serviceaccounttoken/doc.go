@@ -1,11 +1,11 @@
-// Package serviceaccounttoken looks after Secrets of type kubernetes.io/service-account-token.
+// Package serviceaccounttoken manages Secrets of type kubernetes.io/service-account-token.
 //
 // Owns: the token, CA and namespace in those Secrets, and references to them in ServiceAccounts. Watches:
 // ServiceAccounts, Secrets. Writes: updates and deletes such Secrets, updates ServiceAccounts.
 //
-// It fills in the Secret that someone made for a ServiceAccount, deletes it when the account is gone, and takes a
-// deleted Secret out of the account's list. It makes no Secret itself.
+// It fills in Secrets that users create for a ServiceAccount, deletes them after the account is deleted, and removes
+// deleted Secrets from the account's list. It creates no Secrets itself.
 //
-// The rule it must never break: a Secret is deleted only for an account of which the server says, or an event has
-// shown, that it is gone; and it is written only from a fresh copy.
+// The rule it must never break: a Secret is deleted only if the server, or a watch event, has shown that its account does
+// not exist any more; and a Secret is written only from a fresh copy.
 package serviceaccounttoken

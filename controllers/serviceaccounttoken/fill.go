@@ -18,7 +18,7 @@ type missing struct{ ca, namespace, token bool }
 
 func (m missing) any() bool { return m.ca || m.namespace || m.token }
 
-// incomplete returns what a Secret lacks. A token that is there is never looked into; another CA is replaced.
+// incomplete returns what a Secret lacks. An existing token is not checked; a CA other than the current one is replaced.
 func (r *reconciler) incomplete(s *corev1.Secret) missing {
 	ca := r.ca()
 	return missing{
@@ -28,7 +28,8 @@ func (r *reconciler) incomplete(s *corev1.Secret) missing {
 	}
 }
 
-// fill writes what is missing into a fresh copy of the Secret. If the cache is behind, its next event is the next try.
+// fill adds what is missing to a fresh copy of the Secret. If the cache is behind it does nothing: the next event of the
+// Secret queues it again.
 func (r *reconciler) fill(ctx context.Context, account *corev1.ServiceAccount, cached *corev1.Secret) error {
 	s, err := client.Get[corev1.Secret](ctx, r.live, kit.KeyOf(cached))
 	if err != nil {

@@ -24,15 +24,14 @@ type reconciler struct {
 	ca       func() []byte
 }
 
-// Reconcile fills in a token Secret, deletes it if its account is gone, or drops the reference to one that is gone
-// itself.
+// Reconcile fills in a token Secret, deletes it if its account does not exist, or removes the reference to a deleted one.
 func (r *reconciler) Reconcile(ctx context.Context, key secretKey) (kit.Result, error) {
 	secret, ok := r.secrets.Get(kit.Key{Namespace: key.namespace, Name: key.name})
 	if !ok || secret.UID != key.uid {
 		return kit.Done, r.dropReference(ctx, key)
 	}
 	if !slices.Contains(secretKeys(secret), key) {
-		return kit.Done, nil // it names another account by now, and what became of the old one is not its concern
+		return kit.Done, nil // it has been changed to name another account, for which there is another key
 	}
 	account, err := r.account(ctx, key)
 	switch {
@@ -46,8 +45,8 @@ func (r *reconciler) Reconcile(ctx context.Context, key secretKey) (kit.Result, 
 	return kit.Done, r.fill(ctx, account, secret)
 }
 
-// reconcileAccount deletes the token Secrets of an account that is gone. It is called with the UID of the account, so
-// that a missing one has been seen to exist before.
+// reconcileAccount deletes the token Secrets of a deleted account. Since the key has the UID, which comes from an event, an
+// account that is missing has existed before.
 func (r *reconciler) reconcileAccount(ctx context.Context, key accountKey) (kit.Result, error) {
 	now, ok := r.accounts.Get(kit.Key{Namespace: key.namespace, Name: key.name})
 	if ok && now.UID == key.uid {
@@ -65,8 +64,9 @@ func (r *reconciler) reconcileAccount(ctx context.Context, key accountKey) (kit.
 	return kit.Done, errors.Join(errs...)
 }
 
-// deleteIfOrphan removes a Secret that names an account without its UID if there is none of that name. A Secret that
-// came complete was never given the UID; if there is an account of that name again, the Secret is that one's.
+// deleteIfOrphan deletes a Secret that names an account, but not its UID, if there is no account of that name. A Secret
+// that was created complete is never filled in, and so has no UID; if the account has been created again, it owns the
+// Secret.
 func (r *reconciler) deleteIfOrphan(ctx context.Context, s *corev1.Secret, of accountKey) error {
 	account, err := r.account(ctx, secretKey{namespace: of.namespace, account: of.name})
 	if account != nil || err != nil {
@@ -75,7 +75,7 @@ func (r *reconciler) deleteIfOrphan(ctx context.Context, s *corev1.Secret, of ac
 	return r.delete(ctx, s)
 }
 
-// account returns the account that a Secret names, or nil if the server says there is none with that UID.
+// account returns the account that a Secret names, or nil if the server has none with that UID.
 func (r *reconciler) account(ctx context.Context, key secretKey) (*corev1.ServiceAccount, error) {
 	name := kit.Key{Namespace: key.namespace, Name: key.account}
 	if a, ok := r.accounts.Get(name); ok && is(a, key.accountUID) {
@@ -93,22 +93,22 @@ func (r *reconciler) account(ctx context.Context, key secretKey) (*corev1.Servic
 	return a, nil
 }
 
-// is reports whether the account is the one of that UID; an empty UID is that of any.
+// is reports whether an account has the given UID; an empty UID matches any account.
 func is(a *corev1.ServiceAccount, uid types.UID) bool { return uid == "" || a.UID == uid }
 
-// delete removes a Secret unless it has gone, has a successor or has changed: then its next event is the next try, and
-// it may name another account.
+// delete deletes a Secret, bound to the version in the cache. If the Secret has changed since, its next event queues it
+// again, as it may name another account.
 func (r *reconciler) delete(ctx context.Context, s *corev1.Secret) error {
 	err := client.Delete(ctx, r.live, s, client.IfUID(s.UID), client.IfVersion(s.ResourceVersion))
 	if err = client.IgnoreNotFound(client.IgnoreConflict(err)); err != nil {
 		return fmt.Errorf("delete token secret %s: %w", klog.KObj(s), err)
 	}
-	klog.FromContext(ctx).Info("Deleted the token secret of a service account that is gone", "secret", klog.KObj(s))
+	klog.FromContext(ctx).Info("Deleted the token secret of a deleted service account", "secret", klog.KObj(s))
 	return nil
 }
 
-// dropReference takes a Secret that is gone out of its account's list. The cache may not show yet that it is in it, so
-// the server is asked.
+// dropReference removes a deleted Secret from its account's list. The account is read from the server, since the cache may
+// not show yet that the Secret is in the list.
 func (r *reconciler) dropReference(ctx context.Context, key secretKey) error {
 	name := kit.Key{Namespace: key.namespace, Name: key.account}
 	names := func(s corev1.ObjectReference) bool { return s.Name == key.name }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// issuer marks tokens that live in Secrets and do not expire. API servers know them by it.
+// issuer is the issuer of tokens that are stored in Secrets and do not expire, by which API servers recognise them.
 const issuer = "kubernetes/serviceaccount"
 
 // signer makes JSON Web Tokens (RFC 7519) in the compact form of RFC 7515.
@@ -60,7 +60,7 @@ func loadSigner(path string) (*signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	// API servers name keys by the hash of the public half.
+	// API servers identify keys by the hash of the public key.
 	sum := sha256.Sum256(der)
 	s.keyID = base64.RawURLEncoding.EncodeToString(sum[:])
 	return s, nil
@@ -80,7 +80,7 @@ type claims struct {
 	Subject    string `json:"sub"`
 }
 
-// sign returns the token of an account that the Secret is to hold.
+// sign returns the token of an account for a Secret.
 func (s *signer) sign(account *corev1.ServiceAccount, secret *corev1.Secret) (string, error) {
 	h, err := json.Marshal(header{s.algorithm, s.keyID})
 	if err != nil {

@@ -53,11 +53,11 @@ func initialize(cc kit.ControllerContext) (bool, error) {
 		return false, err
 	}
 	return true, kit.NewController(cc, r).
-		Watch(kit.WatchChanges(r.concerned), r.wake.Source()).
+		Watch(kit.WatchChanges(r.podsToCheck), r.wake.Source()).
 		Queue("noexec_taint_pod").Workers(podWorkers).Complete()
 }
 
-// noExecute returns the taints of a node that evict.
+// noExecute returns the NoExecute taints of a node.
 func noExecute(node *corev1.Node) []corev1.Taint {
 	if node == nil || !slices.ContainsFunc(node.Spec.Taints, evicts) {
 		return nil
@@ -67,8 +67,8 @@ func noExecute(node *corev1.Node) []corev1.Taint {
 
 func evicts(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }
 
-// noExecuteChanged lets a node through when the taints that evict have changed. The deletion of a node calls nothing
-// off: its pods are gone with it, or evicted as was decided.
+// noExecuteChanged accepts a node whose NoExecute taints have changed. The deletion of a node cancels nothing: its pods are
+// deleted too, or evicted as decided before.
 func noExecuteChanged(old, new *corev1.Node) bool {
 	if new == nil {
 		return false
@@ -76,9 +76,9 @@ func noExecuteChanged(old, new *corev1.Node) bool {
 	return !slices.EqualFunc(noExecute(old), noExecute(new), func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
 
-// concerned picks the pods that a change may make due, or no longer due, and notes those that have come to their node
-// with it.
-func (r *reconciler) concerned(old, new *corev1.Pod) []kit.Key {
+// podsToCheck returns the key of a pod if a change of it may start or cancel its eviction. It records pods that have just
+// been bound to a tainted node.
+func (r *reconciler) podsToCheck(old, new *corev1.Pod) []kit.Key {
 	pod := new
 	if pod == nil {
 		pod = old

@@ -11,7 +11,7 @@ import (
 	"orrery/kit"
 )
 
-// tolerated returns for how long a pod may stay under these taints: ok is false if it never has to leave.
+// tolerated returns how long a pod may stay on a node with these taints; leaves is false if it may stay for ever.
 func tolerated(pod *corev1.Pod, taints []corev1.Taint, compare bool) (d time.Duration, leaves bool) {
 	if len(taints) == 0 {
 		return 0, false
@@ -42,7 +42,7 @@ func tolerationOf(pod *corev1.Pod, taint *corev1.Taint, compare bool) *corev1.To
 	return nil
 }
 
-// pendingSet holds the deletions that wait for their time.
+// pendingSet holds the evictions that are not due yet.
 type pendingSet struct {
 	mu    sync.RWMutex // guards byPod
 	byPod map[kit.Key]deletion
@@ -51,7 +51,7 @@ type pendingSet struct {
 type deletion struct {
 	uid  types.UID
 	at   time.Time
-	told bool // an event has said that it happens
+	told bool // the event about it has been published
 }
 
 func newPendingSet() *pendingSet { return &pendingSet{byPod: map[kit.Key]deletion{}} }

@@ -17,7 +17,7 @@ import (
 	"orrery/kit/client"
 )
 
-// recheck is how often the server is asked for a node that is seen with a taint it does not have.
+// recheck is how often a node is read from the server while the cache shows a taint that it no longer has.
 const recheck = 5 * time.Second
 
 type reconciler struct {
@@ -28,12 +28,12 @@ type reconciler struct {
 	recorder record.EventRecorder
 	metrics  metrics
 	pending  *pendingSet
-	arrived  sync.Map // key to UID of the pods that were found on a tainted node as they came there
+	arrived  sync.Map // key to UID of pods that have just been bound to a node that the cache shows as tainted
 	compare  bool
 	wake     *kit.Trigger[kit.Key]
 }
 
-// reconcileNode calls for all pods of a node whose taints have changed.
+// reconcileNode queues all pods of a node whose taints have changed.
 func (r *reconciler) reconcileNode(_ context.Context, key kit.Key) (kit.Result, error) {
 	for _, pod := range r.pods.By(index.PodsByNode(), key.Name) {
 		r.wake.Add(kit.KeyOf(pod))
@@ -41,15 +41,15 @@ func (r *reconciler) reconcileNode(_ context.Context, key kit.Key) (kit.Result, 
 	return kit.Done, nil
 }
 
-// Reconcile deletes a pod whose time under its node's taints is over, waits for that time, or calls the deletion off.
+// Reconcile deletes a pod that no longer tolerates its node's taints, waits until it is due, or cancels the deletion.
 func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, error) {
 	pod, ok := r.pods.Get(key)
 	if !ok || pod.Spec.NodeName == "" {
 		r.arrived.Delete(key)
-		r.callOff(ctx, key)
+		r.cancel(ctx, key)
 		return kit.Done, nil
 	}
-	if stays, err := r.cameAfterTheTaint(ctx, key, pod); stays || err != nil {
+	if stays, err := r.boundAfterTaint(ctx, key, pod); stays || err != nil {
 		return kit.After(recheck), err
 	}
 	due, waits := r.pending.get(key, pod.UID)
@@ -69,10 +69,10 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	return kit.Done, nil
 }
 
-// cameAfterTheTaint reports whether a pod that is new on its node would be evicted at once for taints that the server
-// has meanwhile taken off: the scheduler may know of that first. The node's own change comes later, so the answer is
-// asked for again until then.
-func (r *reconciler) cameAfterTheTaint(ctx context.Context, key kit.Key, pod *corev1.Pod) (bool, error) {
+// boundAfterTaint reports whether a pod that is new on its node would be evicted at once because of taints that are
+// already removed: the scheduler may have seen the removal before this cache. The caller checks again until the cache
+// shows it too.
+func (r *reconciler) boundAfterTaint(ctx context.Context, key kit.Key, pod *corev1.Pod) (bool, error) {
 	uid, ok := r.arrived.Load(key)
 	if !ok || uid != pod.UID {
 		return false, nil
@@ -90,19 +90,19 @@ func (r *reconciler) cameAfterTheTaint(ctx context.Context, key kit.Key, pod *co
 	return false, nil
 }
 
-// dueAt returns when a pod has to go, and notes it. A time once noted stands while the pod has to go some time; if it
-// now has to go at once, the wait is called off first, as it always was.
+// dueAt returns when a pod has to be evicted, and records it. A recorded time is kept as long as the pod has to be evicted
+// eventually. If it must now be evicted at once, the pending deletion is cancelled first, with its event, as upstream does.
 func (r *reconciler) dueAt(ctx context.Context, key kit.Key, pod *corev1.Pod, now time.Time) (due deletion, leaves bool) {
 	stay, leaves := tolerated(pod, r.taintsOf(pod), r.compare)
 	old, waits := r.pending.get(key, pod.UID)
 	switch {
 	case !leaves:
-		r.callOff(ctx, key)
+		r.cancel(ctx, key)
 		return deletion{}, false
 	case waits && stay > 0:
 		return old, true
 	case waits && now.Before(old.at):
-		r.callOff(ctx, key)
+		r.cancel(ctx, key)
 	case waits:
 		return old, true
 	}
@@ -111,16 +111,16 @@ func (r *reconciler) dueAt(ctx context.Context, key kit.Key, pod *corev1.Pod, no
 	return due, true
 }
 
-// callOff drops a pending deletion and says so.
-func (r *reconciler) callOff(ctx context.Context, key kit.Key) {
+// cancel drops a pending deletion, if there is one, and publishes an event about it.
+func (r *reconciler) cancel(ctx context.Context, key kit.Key) {
 	if r.pending.drop(key) {
 		r.recorder.Eventf(reference(key), corev1.EventTypeNormal, "TaintManagerEviction", "Cancelling deletion of Pod %s", key)
-		klog.FromContext(ctx).V(2).Info("Called off the eviction of pod", "pod", key)
+		klog.FromContext(ctx).V(2).Info("Cancelled the eviction of a pod", "pod", key)
 	}
 }
 
-// evict deletes a pod, after marking it so that its owner knows why. One that has been evicted before and takes its time
-// to stop needs nothing.
+// evict deletes a pod, after setting the condition that tells its owner why. It does nothing for a pod that has been
+// evicted before and is still terminating.
 func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due deletion) error {
 	key := kit.KeyOf(pod)
 	patch, unmarked, err := podstatus.Patch(pod, podstatus.Change{Conditions: []corev1.PodCondition{{
@@ -139,11 +139,11 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due deletion) e
 		_, err = client.PatchObject(ctx, r.client, pod, patch, client.Status, client.Brief)
 	}
 	if err != nil {
-		// A conflict may be that of a pod that others write to all the time: it is not to stay for that.
+		// A conflict is returned, and so retried: a pod that others keep writing to must be evicted too.
 		return client.IgnoreNotFound(fmt.Errorf("mark pod %s for its eviction: %w", key, err))
 	}
 	if err := client.Delete(ctx, r.client, pod, client.IfUID(pod.UID)); err != nil {
-		// A pod that is gone, or has a successor of the same name, needs no eviction.
+		// The pod no longer exists, or was replaced by one of the same name.
 		return client.IgnoreNotFound(client.IgnoreConflict(fmt.Errorf("evict pod %s: %w", key, err)))
 	}
 	r.metrics.deletions.Inc()
@@ -152,7 +152,7 @@ func (r *reconciler) evict(ctx context.Context, pod *corev1.Pod, due deletion) e
 	return nil
 }
 
-// taintsOf returns the taints that evict of the node that a pod runs on.
+// taintsOf returns the NoExecute taints of the node that a pod is bound to.
 func (r *reconciler) taintsOf(pod *corev1.Pod) []corev1.Taint {
 	node, ok := r.nodes.Get(kit.Key{Name: pod.Spec.NodeName})
 	if !ok {
@@ -161,7 +161,7 @@ func (r *reconciler) taintsOf(pod *corev1.Pod) []corev1.Taint {
 	return noExecute(node)
 }
 
-// reference names a pod in events by name alone, as these events always have.
+// reference refers to a pod by name alone, without its UID, as upstream's events do.
 func reference(key kit.Key) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: key.Namespace, Name: key.Name}
 }

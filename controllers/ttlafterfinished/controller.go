@@ -52,7 +52,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		Queue("ttl_jobs_to_delete").Workers(int(o.workers)).Complete()
 }
 
-// mayExpire keeps Jobs out of the queue that have not finished or have no TTL.
+// mayExpire accepts only Jobs that have finished and have a TTL.
 func mayExpire(_, job *batchv1.Job) bool {
 	if job == nil {
 		return false

@@ -1,9 +1,9 @@
-// Package ttlafterfinished deletes Jobs some time after they have finished.
+// Package ttlafterfinished deletes finished Jobs after their TTL has expired.
 //
-// Owns: nothing. Watches: Jobs. Writes: deletes Jobs, in the foreground, so that their pods go first.
+// Owns: nothing. Watches: Jobs. Writes: deletes Jobs, in the foreground, so that their pods are deleted first.
 //
 // A Job with spec.ttlSecondsAfterFinished is deleted that many seconds after the transition time of its Complete or
-// Failed condition. A finish time in the future, as clocks that differ make it, defers the deletion.
+// Failed condition. If clock skew puts that time in the future, the deletion is delayed accordingly.
 //
 // The rule it must never break: a delete cannot be undone, so it is preceded by a read from the server and bound to
 // the UID that was read. A Job whose TTL was raised, or a new Job of the same name, stays.

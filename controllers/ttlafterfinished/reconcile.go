@@ -23,7 +23,7 @@ func (r *reconciler) Reconcile(ctx context.Context, job *batchv1.Job) (kit.Resul
 	if left, ok := ttlLeft(ctx, job, time.Now()); !ok || left > 0 {
 		return kit.After(left), nil
 	}
-	// The cached TTL may be stale and a delete cannot be undone, so ask the server.
+	// The cached TTL may be stale and a delete cannot be undone, so the Job is read from the server.
 	fresh, err := client.Get[batchv1.Job](ctx, r.live, kit.KeyOf(job))
 	if err != nil {
 		return kit.Done, client.IgnoreNotFound(err)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// File is a CA bundle in PEM form that comes from a file or is fixed. It is safe for concurrent use.
+// File is a CA bundle in PEM form, read from a file or fixed. It is safe for concurrent use.
 type File struct {
 	path string
 
@@ -17,8 +17,7 @@ type File struct {
 	bundle []byte
 }
 
-// New reads the bundle from the path, or takes the fixed one if the path is empty. The error names the file, and says
-// if it holds no certificate.
+// New reads the bundle from the path, or uses the fixed one if the path is empty. A file without a certificate is an error.
 func New(path string, fixed []byte) (*File, error) {
 	f := &File{path: path, bundle: fixed}
 	if path == "" {
@@ -36,8 +35,8 @@ func (f *File) Bundle() []byte {
 	return f.bundle
 }
 
-// Reread reads the file again and reports whether the bundle changed. A file that cannot be read or holds no
-// certificate is an error and changes nothing.
+// Reread reads the file again and reports whether the bundle changed. If the file cannot be read or holds no certificate, it
+// returns an error and the bundle stays.
 func (f *File) Reread() (changed bool, err error) {
 	if f.path == "" {
 		return false, nil

@@ -12,17 +12,17 @@ import (
 // rereadPeriod is how often the file is read again.
 const rereadPeriod = 30 * time.Second
 
-// file is the one key of the loop.
+// file is the only key of the loop.
 type file struct{}
 
 // Follow builds the loop "reread" of a controller: it reads the file again and calls changed after each new bundle.
 func Follow(cc kit.ControllerContext, f *File, changed func()) error {
 	loop := kit.Func[file](func(ctx context.Context, _ file) (kit.Result, error) {
-		different, err := f.Reread()
+		isNew, err := f.Reread()
 		if err != nil {
-			return kit.Done, kit.Terminal(err) // the old bundle stays; the next period is the next try
+			return kit.Done, kit.Terminal(err) // the old bundle stays until the next period
 		}
-		if different {
+		if isNew {
 			klog.FromContext(ctx).Info("The CA file has changed", "file", f.path)
 			changed()
 		}

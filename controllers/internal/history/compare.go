@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Wanted is the template that an owner has now, as revisions are compared with it. It is used by one pass at a time.
+// Wanted is the current template of an owner, in the form in which revisions are compared with it. It is not safe for
+// concurrent use.
 type Wanted struct {
 	owner    metav1.Object
 	template *corev1.PodTemplateSpec
@@ -18,18 +19,17 @@ type Wanted struct {
 	data     []byte
 }
 
-// Want returns what an owner's revisions are compared with. The owner is the object as the cache has it, with the
-// template in it.
+// Want returns what an owner's revisions are compared with. The owner is the cached object that the template belongs to.
 func Want(owner metav1.Object, template *corev1.PodTemplateSpec) *Wanted {
 	return &Wanted{owner: owner, template: template, encode: Encode}
 }
 
-// WantWhole is Want for owners in the data of whose revisions whole numbers keep all their digits, as DaemonSets.
+// WantWhole is Want for kinds of owners, as DaemonSets, whose revision data keeps all digits of integers.
 func WantWhole(owner metav1.Object, template *corev1.PodTemplateSpec) *Wanted {
 	return &Wanted{owner: owner, template: template, encode: encodeWhole}
 }
 
-// Data returns the data of a revision of the template. It is worked out when it is asked for first.
+// Data returns the data of a revision of the template. It is computed by the first call.
 func (w *Wanted) Data() ([]byte, error) {
 	if w.data == nil {
 		data, err := w.encode(w.template)
@@ -41,30 +41,30 @@ func (w *Wanted) Data() ([]byte, error) {
 	return w.data, nil
 }
 
-// remembered bounds the answers that a Comparer keeps, times two. An answer weighs about 150 bytes.
-const remembered = 5000
+// maxRecent is half the number of results that a Comparer keeps. A result takes about 150 bytes.
+const maxRecent = 5000
 
-// question stands for a comparison. The generation counts the changes of the owner's spec, and a revision's version
-// those of the revision, so the answer to a question never changes.
-type question struct {
+// comparison identifies a comparison. The owner's generation changes with its spec, and the revision's version with the
+// revision, so the result of a comparison never changes.
+type comparison struct {
 	owner      types.UID
 	generation int64
 	revision   types.UID
 	version    string
 }
 
-// Comparer compares owners' templates with revisions and remembers the answers, so that an owner whose template has not
-// changed costs nothing but the look-up. It serves many passes at once. The zero value is ready.
+// Comparer compares templates of owners with revisions and caches the results, so that an owner whose template has not
+// changed costs only a look-up. It is safe for concurrent use. The zero value is ready to use.
 type Comparer struct {
-	mu          sync.Mutex        // guards the fields below
-	young, aged map[question]bool // answers of late and those before them, which are forgotten as a whole
+	mu            sync.Mutex // guards the fields below
+	recent, older map[comparison]bool
 }
 
 // Same reports whether a revision restores the wanted template. It does if its data is the same, or if applying it and
-// filling in today's defaults leads to the same data. A revision that cannot be applied restores nothing. An error is
-// about the wanted template.
+// setting the current API defaults results in the same data. A revision that cannot be applied restores nothing. Only a
+// problem of the wanted template is an error.
 func (c *Comparer) Same(w *Wanted, revision *appsv1.ControllerRevision) (bool, error) {
-	q := question{w.owner.GetUID(), w.owner.GetGeneration(), revision.UID, revision.ResourceVersion}
+	q := comparison{w.owner.GetUID(), w.owner.GetGeneration(), revision.UID, revision.ResourceVersion}
 	if same, known := c.recall(q); known {
 		return same, nil
 	}
@@ -77,9 +77,9 @@ func (c *Comparer) Same(w *Wanted, revision *appsv1.ControllerRevision) (bool, e
 	return same, nil
 }
 
-// Find returns the revision that restores the wanted template; nil if there is none. The revisions are sorted. The last
-// one wins if it means the same, so that nothing moves; then one with the very same data, which every implementation
-// finds; then any of the same meaning; the later before the earlier.
+// Find returns the revision that restores the wanted template, or nil if there is none. The revisions must be sorted. If
+// there are several, Find prefers the last one, so that nothing is renumbered; then one with identical data, which is what
+// other implementations find; then any; and always later ones to earlier ones.
 func (c *Comparer) Find(w *Wanted, sorted []*appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	if len(sorted) == 0 {
 		return nil, nil
@@ -96,12 +96,12 @@ func (c *Comparer) Find(w *Wanted, sorted []*appsv1.ControllerRevision) (*appsv1
 	if err != nil {
 		return nil, err
 	}
-	var alike *appsv1.ControllerRevision
+	var equivalent *appsv1.ControllerRevision
 	for i := len(sorted) - 2; i >= 0; i-- {
 		if bytes.Equal(sorted[i].Data.Raw, data) {
 			return sorted[i], nil
 		}
-		if alike != nil {
+		if equivalent != nil {
 			continue
 		}
 		same, err := c.Same(w, sorted[i])
@@ -109,14 +109,14 @@ func (c *Comparer) Find(w *Wanted, sorted []*appsv1.ControllerRevision) (*appsv1
 			return nil, err
 		}
 		if same {
-			alike = sorted[i]
+			equivalent = sorted[i]
 		}
 	}
-	return alike, nil
+	return equivalent, nil
 }
 
-// restores reports whether a revision leads back to a template, once both have all of today's defaults. One that leaves
-// any part of the template as it is stands for no template.
+// restores reports whether applying a revision results in the given template, after the current API defaults are set in
+// both. A revision that does not replace the template as a whole restores none.
 func restores(revision *appsv1.ControllerRevision, template *corev1.PodTemplateSpec) bool {
 	if !replacesAll(revision.Data.Raw) {
 		return false
@@ -125,10 +125,10 @@ func restores(revision *appsv1.ControllerRevision, template *corev1.PodTemplateS
 	if err != nil {
 		return false
 	}
-	present := template.DeepCopy()
-	complete(present)
-	complete(restored)
-	want, err := Encode(present)
+	current := template.DeepCopy()
+	setDefaults(current)
+	setDefaults(restored)
+	want, err := Encode(current)
 	if err != nil {
 		return false
 	}
@@ -136,27 +136,27 @@ func restores(revision *appsv1.ControllerRevision, template *corev1.PodTemplateS
 	return err == nil && bytes.Equal(got, want)
 }
 
-func (c *Comparer) recall(q question) (same, known bool) {
+func (c *Comparer) recall(q comparison) (same, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if same, known = c.young[q]; known {
+	if same, known = c.recent[q]; known {
 		return same, true
 	}
-	if same, known = c.aged[q]; known {
+	if same, known = c.older[q]; known {
 		c.keep(q, same)
 	}
 	return same, known
 }
 
-func (c *Comparer) remember(q question, same bool) {
+func (c *Comparer) remember(q comparison, same bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keep(q, same)
 }
 
-func (c *Comparer) keep(q question, same bool) {
-	if c.young == nil || len(c.young) >= remembered {
-		c.young, c.aged = map[question]bool{}, c.young
+func (c *Comparer) keep(q comparison, same bool) {
+	if c.recent == nil || len(c.recent) >= maxRecent {
+		c.recent, c.older = map[comparison]bool{}, c.recent
 	}
-	c.young[q] = same
+	c.recent[q] = same
 }

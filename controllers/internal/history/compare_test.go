@@ -179,19 +179,19 @@ func TestRememberedAnswersCostNoEncodingAndAreBounded(t *testing.T) {
 	if allocs := testing.AllocsPerRun(100, func() { _, _ = comparer.Find(w, []*appsv1.ControllerRevision{revision}) }); allocs > 0 || w.data != nil {
 		t.Errorf("%v allocations for an answer that is known", allocs)
 	}
-	for i := range 3 * remembered {
-		comparer.remember(question{generation: int64(i)}, true)
-		if i%100 == 0 { // keeps it young
-			comparer.recall(question{w.owner.GetUID(), 1, revision.UID, revision.ResourceVersion})
+	for i := range 3 * maxRecent {
+		comparer.remember(comparison{generation: int64(i)}, true)
+		if i%100 == 0 { // keeps it recent
+			comparer.recall(comparison{w.owner.GetUID(), 1, revision.UID, revision.ResourceVersion})
 		}
 	}
-	if n := len(comparer.young) + len(comparer.aged); n > 2*remembered {
+	if n := len(comparer.recent) + len(comparer.older); n > 2*maxRecent {
 		t.Errorf("%d answers are kept", n)
 	}
-	if _, known := comparer.recall(question{w.owner.GetUID(), 1, revision.UID, revision.ResourceVersion}); !known {
+	if _, known := comparer.recall(comparison{w.owner.GetUID(), 1, revision.UID, revision.ResourceVersion}); !known {
 		t.Error("an answer in use was forgotten")
 	}
-	if _, known := comparer.recall(question{generation: 0}); known {
+	if _, known := comparer.recall(comparison{generation: 0}); known {
 		t.Error("an answer out of use was kept")
 	}
 }

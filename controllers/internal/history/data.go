@@ -11,15 +11,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Encode returns the data of a revision of a template: the strategic merge patch {"spec":{"template":T}} that makes it
-// the template of an owner again, where T is the template as JSON with "$patch":"replace" in it. Keys are sorted at all
-// depths and all numbers are read as floating-point ones before they are written, which is how others have come to it:
-// the bytes are hashed and compared.
+// Encode returns the data of a revision of a template: the strategic merge patch {"spec":{"template":T}} that restores the
+// template of an owner, where T is the template as JSON with "$patch":"replace" in it. Keys are sorted at all levels, and
+// numbers are converted to floating point before they are written. The bytes are hashed and compared, and so must be the
+// same as upstream's.
 func Encode(template *corev1.PodTemplateSpec) ([]byte, error) {
 	return patchOf(template, json.Unmarshal)
 }
 
-// encodeWhole is Encode with whole numbers read as such: those beyond 2^53 keep all their digits.
+// encodeWhole is Encode without the conversion of integers to floating point: those beyond 2^53 keep all their digits.
 func encodeWhole(template *corev1.PodTemplateSpec) ([]byte, error) {
 	return patchOf(template, utiljson.Unmarshal)
 }
@@ -44,12 +44,12 @@ type templateHolder struct {
 	} `json:"spec"`
 }
 
-// Template returns the template that an owner has once a revision is applied to it. present is the template that the
-// owner has now; it counts only where the revision's patch does not replace it as a whole, as those made by Encode do.
-func Template(revision *appsv1.ControllerRevision, present *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, error) {
+// Template returns the template of an owner after a revision is applied to it. current is the owner's current template; it
+// matters only if the revision's patch does not replace it as a whole, as a patch made by Encode does.
+func Template(revision *appsv1.ControllerRevision, current *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, error) {
 	var holder templateHolder
 	if !replacesAll(revision.Data.Raw) {
-		holder.Spec.Template = *present
+		holder.Spec.Template = *current
 	}
 	before, err := json.Marshal(&holder)
 	if err != nil {
@@ -66,7 +66,7 @@ func Template(revision *appsv1.ControllerRevision, present *corev1.PodTemplateSp
 	return &restored.Spec.Template, nil
 }
 
-// replacesAll reports whether the patch of a revision leaves nothing of an owner's template.
+// replacesAll reports whether the patch of a revision replaces the template as a whole.
 func replacesAll(data []byte) bool {
 	var patch struct {
 		Spec struct {

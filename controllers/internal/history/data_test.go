@@ -116,12 +116,12 @@ func TestDataThatIsNoPatchIsAnError(t *testing.T) {
 
 func TestDefaultsAreThoseOfTheServer(t *testing.T) {
 	got := readTemplate(t, "rich-undefaulted")
-	complete(got)
+	setDefaults(got)
 	if a, b := string(encode(t, got)), string(encode(t, readTemplate(t, "rich"))); a != b {
 		t.Errorf("completed\n%s, want\n%s", a, b)
 	}
 	again := got.DeepCopy()
-	if complete(again); !apiequality.Semantic.DeepEqual(got, again) {
+	if setDefaults(again); !apiequality.Semantic.DeepEqual(got, again) {
 		t.Error("completing twice is not completing once")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"orrery/kit/client"
 )
 
-// Keeper keeps the revisions of the owners of one kind.
+// Keeper manages the revisions of one kind of owner.
 type Keeper struct {
 	Format
 	Comparer
@@ -30,7 +30,7 @@ type Keeper struct {
 	orphans   cache.Index[*appsv1.ControllerRevision]
 }
 
-// NewKeeper returns the keeper for a kind of owner, to be used by one controller.
+// NewKeeper returns the keeper for one kind of owner.
 func NewKeeper(cc kit.ControllerContext, format Format) *Keeper {
 	k := &Keeper{
 		Format: format, client: cc.Client, live: cc.Live,
@@ -40,7 +40,7 @@ func NewKeeper(cc kit.ControllerContext, format Format) *Keeper {
 	return k
 }
 
-// Rule returns the calls that a Keeper makes.
+// Rule returns the permissions that a Keeper needs.
 func Rule() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{
 		APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"},
@@ -48,8 +48,9 @@ func Rule() rbacv1.PolicyRule {
 	}
 }
 
-// Claim returns the revisions of an owner, sorted. Those that nobody owns and the selector matches are adopted first;
-// recheck, as claim.Live makes it, is asked once before. Where adoptions fail the others' result comes with the errors.
+// Claim adopts the orphaned revisions that match the selector, and returns the revisions of the owner, sorted. recheck, see
+// claim.Live, is called once before the first adoption. If some adoptions fail, Claim returns the other revisions and the
+// errors.
 func (k *Keeper) Claim(ctx context.Context, owner metav1.Object, selector labels.Selector, recheck func(context.Context) error) ([]*appsv1.ControllerRevision, error) {
 	matches := func(r *appsv1.ControllerRevision) bool { return selector.Matches(labels.Set(r.Labels)) }
 	var candidates []*appsv1.ControllerRevision
@@ -75,8 +76,8 @@ func (k *Keeper) Claim(ctx context.Context, owner metav1.Object, selector labels
 	return claimed, err
 }
 
-// Create stores a revision of the wanted template. A revision of that name with the same meaning is as good as stored,
-// and returned; taken is true, without an error, if its name belongs to another one.
+// Create creates a revision of the wanted template. If there is a revision of that name which restores the template, it is
+// returned instead; if there is any other revision of that name, taken is true, without an error.
 func (k *Keeper) Create(ctx context.Context, w *Wanted, revision *appsv1.ControllerRevision) (stored *appsv1.ControllerRevision, taken bool, err error) {
 	stored, err = client.Create(ctx, k.client, revision)
 	switch {
@@ -88,7 +89,7 @@ func (k *Keeper) Create(ctx context.Context, w *Wanted, revision *appsv1.Control
 	}
 	holder, err := client.Get[appsv1.ControllerRevision](ctx, k.live, client.KeyOf(revision))
 	if err != nil {
-		return nil, false, fmt.Errorf("read revision %s, whose name is taken: %w", klog.KObj(revision), err)
+		return nil, false, fmt.Errorf("read existing revision %s: %w", klog.KObj(revision), err)
 	}
 	same, err := k.Same(w, holder)
 	if err != nil || !same {
@@ -97,8 +98,8 @@ func (k *Keeper) Create(ctx context.Context, w *Wanted, revision *appsv1.Control
 	return holder, false, nil
 }
 
-// CreateCounting is Create that takes the next name for as long as one is taken. collisions is how often that has
-// happened to the owner before; the returned one is to be stored in its status.
+// CreateCounting is Create, but tries the next name as long as the name is taken. collisions is the owner's collision count;
+// the returned count must be stored in its status.
 func (k *Keeper) CreateCounting(ctx context.Context, w *Wanted, revision *appsv1.ControllerRevision, collisions int32) (*appsv1.ControllerRevision, int32, error) {
 	for {
 		stored, taken, err := k.Create(ctx, w, k.renamed(revision, w.owner, w.template, collisions))
@@ -110,7 +111,7 @@ func (k *Keeper) CreateCounting(ctx context.Context, w *Wanted, revision *appsv1
 	}
 }
 
-// Renumber gives a revision a number, and changes nothing else. A revision that has changed meanwhile is a conflict.
+// Renumber sets the number of a revision. It conflicts if the revision has been changed since it was read.
 func (k *Keeper) Renumber(ctx context.Context, revision *appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
 	if revision.Revision == number {
 		return revision, nil
@@ -119,12 +120,12 @@ func (k *Keeper) Renumber(ctx context.Context, revision *appsv1.ControllerRevisi
 	next.Revision = number
 	stored, err := client.Update(ctx, k.client, &next)
 	if err != nil {
-		return nil, fmt.Errorf("give revision %s the number %d: %w", klog.KObj(revision), number, err)
+		return nil, fmt.Errorf("set the number of revision %s to %d: %w", klog.KObj(revision), number, err)
 	}
 	return stored, nil
 }
 
-// Truncate deletes revisions as Surplus says. One that is gone already is as good as deleted.
+// Truncate deletes the revisions that Surplus returns. One that no longer exists is not an error.
 func (k *Keeper) Truncate(ctx context.Context, sorted []*appsv1.ControllerRevision, limit int32, inUse func(*appsv1.ControllerRevision) bool) error {
 	surplus := k.Surplus(sorted, limit, inUse)
 	return kit.Batch(ctx, len(surplus), 1, func(ctx context.Context, i int) error {

@@ -7,15 +7,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Sort puts revisions in the order of their numbers; those of the same number from the oldest to the newest, and then
-// by name.
+// Sort sorts revisions by number, then from the oldest to the newest, then by name.
 func Sort(revisions []*appsv1.ControllerRevision) {
 	slices.SortFunc(revisions, func(a, b *appsv1.ControllerRevision) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// Next returns the number of the revision that comes after all of these, in any order. The first one is 1.
+// Next returns the number for the next revision: one more than the highest, or 1 if there are none.
 func Next(revisions []*appsv1.ControllerRevision) int64 {
 	var last int64
 	for _, r := range revisions {
@@ -24,9 +23,8 @@ func Next(revisions []*appsv1.ControllerRevision) int64 {
 	return last + 1
 }
 
-// Surplus returns those of the sorted revisions that are to be deleted so that no more than limit remain, the lowest
-// numbers first. Revisions in use are never among them. For StatefulSets they do not count against the limit, for
-// DaemonSets they do. A negative limit keeps all.
+// Surplus returns the revisions to delete so that no more than limit remain, from the lowest numbers up. Revisions in use
+// are never deleted. They count against the limit for DaemonSets, but not for StatefulSets. A negative limit keeps all.
 func (f Format) Surplus(sorted []*appsv1.ControllerRevision, limit int32, inUse func(*appsv1.ControllerRevision) bool) []*appsv1.ControllerRevision {
 	if limit < 0 {
 		return nil
@@ -38,7 +36,7 @@ func (f Format) Surplus(sorted []*appsv1.ControllerRevision, limit int32, inUse 
 		}
 	}
 	count := len(idle)
-	if f.keepsUsedWithin {
+	if f.limitCountsUsed {
 		count = len(sorted)
 	}
 	return idle[:min(len(idle), max(0, count-int(limit)))]

@@ -1,2 +1,2 @@
-// Package index holds the indexes under which controllers find cached objects, each defined once.
+// Package index defines the cache indexes that several controllers share.
 package index

@@ -10,8 +10,9 @@ import (
 	"orrery/kit/cache"
 )
 
-// UnsettledPodsByJob files the pods of Jobs, under the UID of their Job, as long as they have not finished or still
-// carry the finalizer that makes the Job count them. A Job of thousands of completions has few of them at a time.
+// UnsettledPodsByJob indexes the pods of Jobs by the UID of their Job, as long as they have not finished or still have the
+// tracking finalizer, which means that the Job has yet to count them. Even a Job with thousands of completions has only few
+// such pods at a time.
 func UnsettledPodsByJob() cache.Index[*corev1.Pod] {
 	return cache.Index[*corev1.Pod]{Name: "unsettled", Keys: func(p *corev1.Pod) []string {
 		ref := metav1.GetControllerOfNoCopy(p)

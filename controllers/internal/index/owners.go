@@ -11,7 +11,7 @@ import (
 	"orrery/kit/client"
 )
 
-// ByController files objects under the UID of their controlling owner.
+// ByController indexes objects by the UID of their controller.
 func ByController[P client.Object]() cache.Index[P] {
 	return cache.Index[P]{Name: "controller", Keys: func(o P) []string {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -21,19 +21,19 @@ func ByController[P client.Object]() cache.Index[P] {
 	}}
 }
 
-// Owned returns the objects that an owner controls, found by ByController or an index like it.
+// Owned returns the objects that an owner controls, using ByController or an index with the same keys.
 func Owned[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner metav1.Object) []P {
 	return OwnedIn(objs, byOwner, owner.GetUID(), owner.GetNamespace())
 }
 
-// OwnedIn returns the objects that the owner of this UID and namespace controls. References from other namespaces do not
-// count: whoever may create objects there can write any reference.
+// OwnedIn returns the objects that the owner with this UID and namespace controls. References from other namespaces are
+// ignored: anyone who may create objects there can write any reference.
 func OwnedIn[P client.Object](objs cache.Store[P], byOwner cache.Index[P], owner types.UID, namespace string) []P {
 	return slices.DeleteFunc(objs.By(byOwner, string(owner)), func(o P) bool { return o.GetNamespace() != namespace })
 }
 
-// PodsOf returns the pods that an owner of this kind controls. As in upstream, a reference has to contain the owner's kind
-// and name as well as its UID; one with another name is left to the garbage collector.
+// PodsOf returns the pods that an owner of this kind controls. As in upstream, a reference must have the owner's kind and
+// name as well as its UID; pods with any other reference are left to the garbage collector.
 func PodsOf(pods cache.Store[*corev1.Pod], byOwner cache.Index[*corev1.Pod], owner metav1.Object, kind string) []*corev1.Pod {
 	return slices.DeleteFunc(Owned(pods, byOwner, owner), func(pod *corev1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(pod)
@@ -41,7 +41,7 @@ func PodsOf(pods cache.Store[*corev1.Pod], byOwner cache.Index[*corev1.Pod], own
 	})
 }
 
-// Orphans files objects without a controlling owner under their namespace.
+// Orphans indexes objects without a controller by their namespace.
 func Orphans[P client.Object]() cache.Index[P] {
 	return cache.Index[P]{Name: "orphans", Keys: func(o P) []string {
 		if metav1.GetControllerOfNoCopy(o) != nil {

@@ -6,7 +6,7 @@ import (
 	"orrery/kit/cache"
 )
 
-// PodsByNode files scheduled pods under the name of their node.
+// PodsByNode indexes scheduled pods by the name of their node.
 func PodsByNode() cache.Index[*corev1.Pod] {
 	return cache.Index[*corev1.Pod]{Name: "node", Keys: func(p *corev1.Pod) []string {
 		if p.Spec.NodeName == "" {
@@ -19,10 +19,10 @@ func PodsByNode() cache.Index[*corev1.Pod] {
 // Values of PodsByEnd.
 const (
 	Terminal    = "terminal"    // the pod has succeeded or failed
-	Terminating = "terminating" // the pod has been deleted and has not gone yet
+	Terminating = "terminating" // the pod is being deleted
 )
 
-// PodsByEnd files pods that have ended or are going away; most pods of a cluster are under neither value.
+// PodsByEnd indexes pods that have ended or are being deleted; most pods of a cluster have neither value.
 func PodsByEnd() cache.Index[*corev1.Pod] {
 	return cache.Index[*corev1.Pod]{Name: "end", Keys: func(p *corev1.Pod) []string {
 		var under []string

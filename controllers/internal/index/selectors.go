@@ -8,17 +8,17 @@ import (
 	"orrery/kit/client"
 )
 
-// Objects with a label selector can be found from labels without trying each selector of the namespace: the owner is
-// filed under one label that its selector requires, and looked for under each label of the object. What is found that
-// way may match, and nothing else can.
+// These indexes find the owners whose selector matches an object without evaluating every selector of the namespace. An
+// owner is indexed by one label that its selector requires, and looked up by each label of the object. Only owners found
+// that way can match.
 
-// SelectorKeys returns the values under which to file an owner with this selector: one, or none if the selector selects
-// nothing or everything.
+// SelectorKeys returns the index values for an owner with this selector: one, or none if the selector selects nothing or
+// everything.
 func SelectorKeys(namespace string, s *metav1.LabelSelector) []string {
 	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return nil
 	}
-	// The greatest key, so that the same selector is always filed alike.
+	// The greatest key, so that the value does not depend on the order of the map.
 	var key string
 	found := false
 	for k := range s.MatchLabels {
@@ -32,7 +32,7 @@ func SelectorKeys(namespace string, s *metav1.LabelSelector) []string {
 	return []string{pair(namespace, key, s.MatchLabels[key])}
 }
 
-// LabelKeys returns the values under which the owners are filed whose selectors may match an object with these labels.
+// LabelKeys returns the index values of all owners whose selectors may match an object with these labels.
 func LabelKeys(namespace string, labels map[string]string) []string {
 	keys := make([]string, 0, len(labels)+1)
 	for k, v := range labels {
@@ -43,11 +43,11 @@ func LabelKeys(namespace string, labels map[string]string) []string {
 
 func pair(namespace, key, value string) string { return namespace + "/" + key + "=" + value }
 
-// expressionsOnly is where selectors without matchLabels are filed; no label key is empty.
+// expressionsOnly is the index value for selectors without matchLabels. It is unambiguous, since no label key is empty.
 func expressionsOnly(namespace string) string { return pair(namespace, "", "") }
 
-// Matching returns the owners whose selectors match an object of these labels in a namespace. bySelector is the index
-// that files the owners under their SelectorKeys, and selector says where an owner keeps its selector.
+// Matching returns the owners whose selectors match an object with these labels in a namespace. bySelector is the index of
+// the owners by SelectorKeys, and selector returns the selector of an owner.
 func Matching[P client.Object](owners cache.Store[P], bySelector cache.Index[P], selector func(P) *metav1.LabelSelector, namespace string, has map[string]string) []P {
 	var out []P
 	for _, value := range LabelKeys(namespace, has) {

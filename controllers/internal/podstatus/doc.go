@@ -1,3 +1,3 @@
-// Package podstatus makes the patches by which controllers, and not the kubelet, change a pod's status: marking it as
-// failed, and adding conditions such as DisruptionTarget before a deletion.
+// Package podstatus makes the patches by which controllers change a pod's status, which otherwise belongs to the kubelet:
+// to mark a pod as failed, or to add conditions such as DisruptionTarget before a deletion.
 package podstatus

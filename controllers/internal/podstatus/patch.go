@@ -14,19 +14,19 @@ import (
 	"orrery/kit/client"
 )
 
-// Change is what is to become of a pod's status.
+// Change is a change of a pod's status.
 type Change struct {
-	// Phase to set; empty leaves it.
+	// Phase to set; empty leaves the phase as it is.
 	Phase corev1.PodPhase
 	// Conditions to set, with Type, Status, Reason, Message and ObservedGeneration. Times are filled in.
 	Conditions []corev1.PodCondition
-	// OnlyThisVersion makes the patch conflict with every write since the pod was read, for changes that are right only
-	// for the status as it was read.
+	// OnlyThisVersion makes the patch conflict with every write since the pod was read. It is for changes that are correct
+	// only for the status as read.
 	OnlyThisVersion bool
 }
 
-// Patch returns the strategic merge patch of the status subresource for a change; needed is false if the pod already
-// is as the change wants it. The patch holds the pod's UID, so that a successor of the same name is never hit.
+// Patch returns the strategic merge patch of the status subresource for a change; needed is false if the change would have
+// no effect. The patch contains the pod's UID, so that it is never applied to a later pod of the same name.
 func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed bool, err error) {
 	status := map[string]any{}
 	if c.Phase != "" && c.Phase != pod.Status.Phase {
@@ -52,7 +52,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	if len(status) == 0 {
 		return p, false, nil
 	}
-	// Conditions say by themselves what they were made from; only a new phase is a verdict on the whole pod.
+	// A condition has an observedGeneration of its own; that of the status is set only with a new phase.
 	if status["phase"] != nil && pod.Status.ObservedGeneration != pod.Generation {
 		status["observedGeneration"] = pod.Generation
 	}
@@ -67,7 +67,7 @@ func Patch(pod *corev1.Pod, c Change, now time.Time) (p client.Patch, needed boo
 	return client.StrategicPatch(data), true, err
 }
 
-// newOnesLast sorts conditions as they stand in the pod, with those that it does not have after the others.
+// newOnesLast sorts conditions in the order of the pod's, followed by those that the pod does not have.
 func newOnesLast(pod *corev1.Pod, conditions []corev1.PodCondition) []corev1.PodCondition {
 	place := func(c corev1.PodCondition) int {
 		i := slices.IndexFunc(pod.Status.Conditions, func(has corev1.PodCondition) bool { return has.Type == c.Type })
@@ -88,8 +88,8 @@ type precondition struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 }
 
-// merged returns a condition as it is put into a patch. A merge keeps what it does not name, so that a reason or message
-// that is to go has to be named as null.
+// merged returns a condition in the form for a patch. A merge keeps fields that are not in the patch, so a reason or message
+// is removed by an explicit null.
 func merged(old *corev1.PodCondition, want corev1.PodCondition) any {
 	if old == nil || (want.Reason != "" || old.Reason == "") && (want.Message != "" || old.Message == "") {
 		return want

@@ -1,14 +1,13 @@
-// Package roster keeps, for each object that selects pods of its namespace, the names of the pods that it matches, and
-// finds the objects that select a pod. It is what makes the cost of one pod change independent of how many pods and
-// selectors a namespace has. The objects are Services and disruption budgets; a roster knows of them no more than a
-// Selection.
+// Package roster keeps, for each object that selects pods of its namespace, the names of the pods that it selects, and
+// finds the objects that select a given pod. It makes the cost of a pod change independent of the number of pods and
+// selectors in the namespace. The objects are Services and disruption budgets; a roster knows only their Selection.
 //
-// Every selection is filed under one pair of its labels, the one that the fewest selections of the namespace share. A
-// pod is looked up by its label pairs, and whole selectors are compared only for the selections filed there. One without
-// labels, which has only expressions or selects all, is compared with every pod of the namespace. A pod's change files
-// its name with the selections that match it; nothing else is kept of the pod.
+// Every selection is filed under one pair of its labels: the one that the fewest selections of the namespace share. The
+// selections for a pod are looked up by its label pairs, and whole selectors are evaluated only for those found. Selections
+// without labels, which have only expressions or select everything, are evaluated for every pod of the namespace. When a
+// pod changes, its name is added to the selections that match it; nothing else about the pod is stored.
 //
-// The names are candidates: Select looks every one up in the cache, and drops those that are gone or match no longer.
-// An event therefore only ever has to add, in any order, and a late one does no harm. Pods that were there before an
-// object became known, or before its selector changed, are found by one pass over the namespace.
+// The names are candidates: Select looks up each in the cache, and drops those of pods that do not exist or no longer match.
+// Events therefore only need to add names, in any order, and a late event does no harm. Pods that existed before an
+// object was added, or before its selector changed, are found by one pass over the namespace.
 package roster

@@ -11,7 +11,7 @@ import (
 	"orrery/kit/client"
 )
 
-// Cache is what a Roster reads: the objects as they are now, shared and read-only.
+// Cache is what a Roster reads. The objects are shared and read-only.
 type Cache struct {
 	// Pod returns a pod; ok is false if there is none.
 	Pod func(key client.Key) (pod *corev1.Pod, ok bool)
@@ -21,12 +21,12 @@ type Cache struct {
 	Selections func(namespace string) []Selection
 }
 
-// Selection is an object that selects pods of its namespace: those that carry all its labels and match the rest.
+// Selection is an object that selects pods of its namespace: those that have all its labels and match the rest.
 type Selection struct {
 	Key client.Key
-	// Labels are the pairs that a pod must carry.
+	// Labels are the labels that a pod must have.
 	Labels map[string]string
-	// Rest is what else a pod must match; nil is nothing.
+	// Rest is what a pod must match in addition; nil for nothing.
 	Rest labels.Selector
 }
 
@@ -46,27 +46,27 @@ func (s Selection) matches(set map[string]string) bool {
 	return s.Rest == nil || s.Rest.Matches(labels.Set(set))
 }
 
-// Roster is safe for concurrent use. Pod events must be passed on after the cache shows the change.
+// Roster is safe for concurrent use. Enter and Leave must be called only after the cache shows the change.
 type Roster struct {
 	cache Cache
 
-	mu     sync.RWMutex // guards spaces and what they hold, save the names of an entry
+	mu     sync.RWMutex // guards spaces and everything in them except entry.names
 	spaces map[string]*space
 }
 
 // New returns an empty roster.
 func New(c Cache) *Roster { return &Roster{cache: c, spaces: map[string]*space{}} }
 
-// Select returns the pods that are selected, in no order. The selection is followed from then on.
+// Select returns the selected pods, in no order. The selection is tracked from then on, until Forget.
 func (r *Roster) Select(sel Selection) []*corev1.Pod {
 	e := r.find(sel)
 	if e == nil {
-		e = r.follow(sel)
+		e = r.track(sel)
 	}
 	return e.current(r.cache.Pod)
 }
 
-// Forget ends the following of an object's selection.
+// Forget stops tracking an object's selection.
 func (r *Roster) Forget(key client.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *Roster) Forget(key client.Key) {
 	}
 }
 
-// Matching returns the followed objects that select a pod with these labels.
+// Matching returns the tracked objects that select a pod with these labels.
 func (r *Roster) Matching(namespace string, set map[string]string) []client.Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -89,7 +89,7 @@ func (r *Roster) Matching(namespace string, set map[string]string) []client.Key 
 	return keys
 }
 
-// Enter files a pod that is new or has new labels, and returns the followed objects that select it.
+// Enter adds a pod that is new or has new labels, and returns the tracked objects that select it.
 func (r *Roster) Enter(pod *corev1.Pod) []client.Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -101,7 +101,7 @@ func (r *Roster) Enter(pod *corev1.Pod) []client.Key {
 	return keys
 }
 
-// Leave drops the name of a pod that is gone, and returns the followed objects that selected it.
+// Leave drops the name of a deleted pod, and returns the tracked objects that selected it.
 func (r *Roster) Leave(pod *corev1.Pod) []client.Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -113,7 +113,7 @@ func (r *Roster) Leave(pod *corev1.Pod) []client.Key {
 	return keys
 }
 
-// find returns the entry of an object if it is there with the same selector.
+// find returns the entry of an object, or nil if there is none or its selector is different.
 func (r *Roster) find(sel Selection) *entry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -127,15 +127,15 @@ func (r *Roster) find(sel Selection) *entry {
 	return nil
 }
 
-// follow files a selection and fills in its pods. The cache is read while r.mu is held and after the selection is filed:
-// a pod that changed before is in the list, and the event of one that changes later waits for the lock.
-func (r *Roster) follow(sel Selection) *entry {
+// track adds a selection and fills in its pods. The cache is read after the selection is added, with r.mu held: an earlier
+// change of a pod is in the list, and the event of a later one waits for the lock.
+func (r *Roster) track(sel Selection) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.spaces[sel.Key.Namespace]
 	added := newSpace()
 	if s == nil {
-		// The first of a namespace brings the others, so that a restart costs one pass over the pods.
+		// The first selection of a namespace adds all others, so that a restart takes only one pass over its pods.
 		s = newSpace()
 		r.spaces[sel.Key.Namespace] = s
 		for _, other := range r.cache.Selections(sel.Key.Namespace) {
@@ -153,13 +153,13 @@ func (r *Roster) follow(sel Selection) *entry {
 	return e
 }
 
-// pair is one label with its value. The zero pair, which no pod has, stands for selections without labels.
+// pair is a label and its value. The zero pair, which no pod has, stands for selections without labels.
 type pair struct{ key, value string }
 
 // space holds the selections of one namespace.
 type space struct {
 	entries map[string]*entry
-	filed   map[pair][]*entry // each entry stands under one pair of its labels
+	filed   map[pair][]*entry // each entry is filed under one pair of its labels
 	uses    map[pair]int      // how many selectors have the pair
 }
 
@@ -167,7 +167,7 @@ func newSpace() *space {
 	return &space{entries: map[string]*entry{}, filed: map[pair][]*entry{}, uses: map[pair]int{}}
 }
 
-// insert files an entry, in also too: there it stands under the same pair.
+// insert files an entry, and files it in also under the same pair.
 func (s *space) insert(e *entry, also *space) {
 	first := true
 	for _, k := range slices.Sorted(maps.Keys(e.Labels)) {
@@ -223,7 +223,7 @@ func (s *space) among(p pair, set map[string]string, f func(*entry)) {
 	}
 }
 
-// entry is one selection. All but names is fixed.
+// entry is one selection. Only names changes.
 type entry struct {
 	Selection
 	under pair
@@ -240,8 +240,8 @@ func (e *entry) add(pod string) {
 	e.mu.Unlock()
 }
 
-// drop removes a name unless the cache has a pod of that name again. To look while mu is held keeps the name of a pod
-// that comes back at this moment: its event adds it after.
+// drop removes a name unless the cache has a pod of that name again. The look-up happens with mu held: if such a pod is
+// created at this moment, its event adds the name afterwards.
 func (e *entry) drop(pod string, lookup func(client.Key) (*corev1.Pod, bool)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -250,7 +250,7 @@ func (e *entry) drop(pod string, lookup func(client.Key) (*corev1.Pod, bool)) {
 	}
 }
 
-// current returns the pods that match now and drops the names of others, under mu for the same reason as in drop.
+// current returns the pods that match now and drops the names of others, with mu held for the same reason as in drop.
 func (e *entry) current(lookup func(client.Key) (*corev1.Pod, bool)) []*corev1.Pod {
 	e.mu.Lock()
 	defer e.mu.Unlock()

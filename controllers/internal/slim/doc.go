@@ -1,3 +1,3 @@
-// Package slim drops from cached objects what no controller reads. A kind that is slimmed here is never updated whole,
-// only patched; the kit refuses an update of it.
+// Package slim drops fields that no controller reads from cached objects. An object that is slimmed here must only be
+// patched and never updated as a whole; the kit rejects such an update.
 package slim

@@ -21,8 +21,8 @@ func Kinds() map[schema.GroupVersionKind]cache.Slimming {
 	}
 }
 
-// pod keeps of a pod's containers what tells ports, resources and restarts, and of its volumes the claims. Everything
-// that only a kubelet reads goes.
+// pod keeps only the ports, resources and restart rules of containers, and only the volumes with claims. It drops fields
+// that only the kubelet reads.
 func pod(o client.Object) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -72,7 +72,7 @@ func node(o client.Object) {
 	}
 }
 
-// publishedCA picks the one config map of a namespace whose content a controller looks after.
+// publishedCA selects the ConfigMap that a controller publishes in each namespace.
 func publishedCA(o client.Object) bool { return o.GetName() == "kube-root-ca.crt" }
 
 func configMap(o client.Object) {
@@ -81,13 +81,13 @@ func configMap(o client.Object) {
 	}
 }
 
-// tokenSecret picks the secrets whose content a controller fills in.
+// tokenSecret selects the Secrets that a controller fills in.
 func tokenSecret(o client.Object) bool {
 	s, ok := o.(*corev1.Secret)
 	return ok && s.Type == corev1.SecretTypeServiceAccountToken
 }
 
-// secret keeps no secret data in this process that it has no use for.
+// secret drops the data of Secrets, so that the process holds no secret data that it does not need.
 func secret(o client.Object) {
 	if s, ok := o.(*corev1.Secret); ok {
 		s.Data, s.StringData, s.Annotations = nil, nil, nil
