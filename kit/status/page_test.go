@@ -232,7 +232,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("a kind that nobody watches: %v", err)
 		}
 		text := s.get(t, "", "/debug/controllers?kind=deployment&object=default/web").Body.String()
-		if !strings.Contains(text, "test looked at Deployment default/web") || !strings.Contains(text, "next look: in 59 min") {
+		if !strings.Contains(text, "test reconciled Deployment default/web") || !strings.Contains(text, "next reconcile: in 59 min") {
 			t.Errorf("as text:\n%s", text)
 		}
 	})

@@ -49,7 +49,7 @@ func WriteExplanation(w io.Writer, e *Explanation, now time.Time) error {
 	case e.Kind == "":
 		fmt.Fprintf(t, "%s\tof any kind\n", e.Object)
 	case e.Cached == nil:
-		fmt.Fprintf(t, "%s %s\tis not there (any more)\n", e.Kind, e.Object)
+		fmt.Fprintf(t, "%s %s\tdoes not exist (any more)\n", e.Kind, e.Object)
 	default:
 		fmt.Fprintf(t, "%s %s\t%s\n", e.Kind, e.Object, e.Cached.text(now))
 	}
@@ -57,18 +57,18 @@ func WriteExplanation(w io.Writer, e *Explanation, now time.Time) error {
 		fmt.Fprintf(t, "owned by %s %s\t%s\n", o.Kind, o.Name, o.text(now))
 	}
 	if len(e.Looks) == 0 {
-		fmt.Fprintf(t, "\nNo controller remembers having looked at it. %s\n", memory)
+		fmt.Fprintf(t, "\nNo controller has a record of reconciling it. %s\n", memory)
 	}
 	for _, l := range e.Looks {
-		fmt.Fprintf(t, "\n%s looked at %s\n", l.Loop, l.Of)
+		fmt.Fprintf(t, "\n%s reconciled %s\n", l.Loop, l.Of)
 		if l.Running != "" {
 			fmt.Fprintf(t, "  running now, for %s\n", l.Running)
 		}
 		switch {
 		case l.Next.IsZero():
-			fmt.Fprintf(t, "  next look: when something changes\n")
+			fmt.Fprintf(t, "  next reconcile: when something changes\n")
 		default:
-			fmt.Fprintf(t, "  next look: %s, or when something changes\n", until(l.Next, now))
+			fmt.Fprintf(t, "  next reconcile: %s, or when something changes\n", until(l.Next, now))
 		}
 		fmt.Fprintf(t, "  AGE\tOUTCOME\tTOOK\tWRITES\tERROR\n")
 		for _, r := range e.shown(l) {
@@ -84,7 +84,7 @@ func (e *Explanation) shown(l Look) []kit.Entry { return l.Entries[:min(len(l.En
 func (c Cached) text(now time.Time) string {
 	s := fmt.Sprintf("created %s ago, resourceVersion %s, uid %s", duration(now.Sub(c.Created)), c.ResourceVersion, c.UID)
 	if !c.Deleting.IsZero() {
-		s += fmt.Sprintf(", deletion asked for %s ago", duration(now.Sub(c.Deleting)))
+		s += fmt.Sprintf(", deletion requested %s ago", duration(now.Sub(c.Deleting)))
 	}
 	return s
 }

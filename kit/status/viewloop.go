@@ -108,7 +108,7 @@ func (p *Page) loopView(req *http.Request, l loopJSON, now time.Time) loopView {
 	}
 	entries := l.Last
 	if l.Search != "" {
-		entries, v.Found = l.Matches, fmt.Sprintf("%d remembered reconciles of keys with “%s” in them. %s", len(l.Matches), l.Search, memory)
+		entries, v.Found = l.Matches, fmt.Sprintf("%d recorded reconciles of keys with “%s” in them. %s", len(l.Matches), l.Search, memory)
 	}
 	v.Entries = p.entryRows(l.Name, entries, now)
 	return v
@@ -161,7 +161,7 @@ func (p *Page) explainView(req *http.Request, e *Explanation, kind, object strin
 	case e.Cached != nil:
 		v.Subject = e.Cached.text(now)
 	case e.Kind != "":
-		v.Subject = "is not in the cache: it is not there, or not any more"
+		v.Subject = "is not in the cache: it does not exist, or no longer does"
 	}
 	for _, o := range e.Owners {
 		v.Owners = append(v.Owners, fact{o.Kind + " " + o.Name, o.text(now)})

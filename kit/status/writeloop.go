@@ -91,7 +91,7 @@ func (v loopView) writeOutcomes(m *markup) {
 	case len(v.Entries) > 0:
 		writeEntries(m, v.Entries)
 	case v.Search != "":
-		m.element("p", "Nothing remembered.", "class", "calm")
+		m.element("p", "Nothing recorded.", "class", "calm")
 	default:
 		m.element("p", "Nothing has been reconciled yet.", "class", "calm")
 	}
@@ -100,7 +100,7 @@ func (v loopView) writeOutcomes(m *markup) {
 
 func (v loopView) writeSources(m *markup) {
 	m.section("sources", "Sources")
-	m.table("plain", "What the loop is told by", "Source", "State")
+	m.table("plain", "Sources of the loop's keys", "Source", "State")
 	for _, s := range v.Sources {
 		m.raw("\n<tr>")
 		m.element("th", s.Name, "scope", "row")
@@ -115,7 +115,7 @@ func (v loopView) writeSources(m *markup) {
 
 // writeEntries writes a table of reconciles.
 func writeEntries(m *markup, entries []entryRow) {
-	m.table("entries", "Reconciles, the newest first", "When", "Key", "Outcome", "#Took", "#Writes", "Next look")
+	m.table("entries", "Reconciles, the newest first", "When", "Key", "Outcome", "#Took", "#Writes", "Next reconcile")
 	for _, e := range entries {
 		m.raw("\n<tr>")
 		m.cell("When")
@@ -129,7 +129,7 @@ func writeEntries(m *markup, entries []entryRow) {
 		m.unless("div", e.Error, "class", "error")
 		m.close("td")
 		m.cells("#Took", e.Took, "#Writes", e.Writes)
-		m.cell("Next look")
+		m.cell("Next reconcile")
 		if e.Next != "" {
 			m.text(e.Next)
 		} else {
@@ -160,24 +160,24 @@ func (v explainView) write(m *markup) {
 	for _, l := range v.Looks {
 		m.raw("<section><h2>")
 		m.element("a", l.Loop, "href", l.Link)
-		m.element("span", " looked at "+l.Of, "class", "dim")
+		m.element("span", " reconciled "+l.Of, "class", "dim")
 		m.raw("</h2>")
 		running := ""
 		if l.Running != "" {
 			running = "Running now, for " + l.Running + ". "
 		}
-		m.element("p", running+"Next look: "+l.Next+".", "class", "dim")
+		m.element("p", running+"Next reconcile: "+l.Next+".", "class", "dim")
 		writeEntries(m, l.Entries)
 		m.raw("</section>\n")
 	}
 	if v.Error == "" && len(v.Looks) == 0 {
-		m.element("p", "No controller remembers having looked at it. "+memory, "class", "calm")
+		m.element("p", "No controller has a record of reconciling it. "+memory, "class", "calm")
 	}
 	m.foot(v.frame)
 }
 
-// memory says how far back a loop remembers.
-const memory = "A loop remembers its last 1024 reconciles, and its last 256 failures longer."
+// memory says how far back the records of a loop go.
+const memory = "A loop records its last 1024 reconciles and, beyond these, its last 256 failures."
 
 // unknownView says that there is no such controller.
 type unknownView struct {

@@ -43,7 +43,7 @@ func (v overviewView) writeNotices(m *markup) {
 		m.unless("p", v.Calm, "class", "calm")
 		return
 	}
-	m.raw(`<section class="notices" aria-labelledby="attention"><h2 id="attention">To look at</h2><ul>`)
+	m.raw(`<section class="notices" aria-labelledby="attention"><h2 id="attention">Needs attention</h2><ul>`)
 	for _, n := range v.Notices {
 		m.open("li", "class", n.Class)
 		m.element("a", n.Subject, "href", n.Link)
@@ -93,8 +93,8 @@ func (v overviewView) writeLoops(m *markup) {
 		m.raw("</td></tr>")
 	}
 	m.endTable()
-	m.element("p", "Charts cover the last 15 minutes, with a point every 10 s, each in a scale of its own; the figures beside them are of the last "+
-		"minute. Red is what failed. Latency is the mean, and its chart the slowest.", "class", "dim small")
+	m.element("p", "Charts cover the last 15 minutes, with a point every 10 s, each with its own scale; the figures beside them cover the last "+
+		"minute. Failures are red. Latency is the mean, and its chart shows the slowest.", "class", "dim small")
 	m.raw("</section>\n")
 }
 
@@ -116,7 +116,7 @@ func (v overviewView) writeIdle(m *markup) {
 		return
 	}
 	m.section("idle", "Not running")
-	m.table("plain", "Controllers that do not run, and why", "Controller", "Why")
+	m.table("plain", "Controllers that are not running, and why", "Controller", "Why")
 	for _, n := range v.Idle {
 		m.raw("\n<tr>")
 		m.element("th", n.Name, "scope", "row", "title", n.Summary)

@@ -62,7 +62,7 @@ func TestDryRun(t *testing.T) {
 	eventually(t, "the rollout by the other", func() error { return e.rolledOut(t, ns, "web", 4) })
 	eventually(t, "the dry run has looked at it", func() error {
 		out, err := e.ask(t, dry, "explain", "deployment", ns+"/web")
-		if err == nil && !strings.Contains(out, "deployment-controller looked at") {
+		if err == nil && !strings.Contains(out, "deployment-controller reconciled") {
 			err = errors.New(out)
 		}
 		return err

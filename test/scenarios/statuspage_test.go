@@ -44,7 +44,7 @@ func TestStatusCommands(t *testing.T) {
 	})
 	set := strings.TrimSpace(e.kubectl(t, "-n", ns, "get", "replicasets", "-o", "jsonpath={.items[0].metadata.name}"))
 	out := must(e.ask(t, p, "explain", "rs", ns+"/"+set))(t)
-	for _, want := range []string{"owned by Deployment " + ns + "/web", "replicaset-controller looked at ReplicaSet " + ns + "/" + set, "deployment-controller looked at Deployment", "done"} {
+	for _, want := range []string{"owned by Deployment " + ns + "/web", "replicaset-controller reconciled ReplicaSet " + ns + "/" + set, "deployment-controller reconciled Deployment", "done"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -83,7 +83,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 		t.Parallel()
 		for page, wants := range map[string][]string{
 			"":                                   {"Leading", "kube-system/kube-controller-manager", `href="/debug/controllers/deployment-controller"`, "Reconciles", "<svg"},
-			"?kind=deploy&object=" + ns + "/web": {"deployment-controller</a>", "looked at Deployment " + ns + "/web", `class="pill good">done`},
+			"?kind=deploy&object=" + ns + "/web": {"deployment-controller</a>", "reconciled Deployment " + ns + "/web", `class="pill good">done`},
 		} {
 			dom := browse(t, browser, url+page, "--dump-dom")
 			for _, want := range wants {
