@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// NodePool says which labels, annotations, taints and RuntimeClass the nodes of a pool carry.
+// NodePool specifies the labels, annotations, taints and RuntimeClass of the nodes of a pool.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -28,10 +28,10 @@ type NodePool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the nodes of the pool carry.
+	// Spec selects the nodes of the pool, and says what they have.
 	// +kubebuilder:default={}
 	Spec NodePoolSpec `json:"spec,omitempty"`
-	// Status is what was observed. It is written by the controller.
+	// Status is what the controller observed last.
 	// +optional
 	Status NodePoolStatus `json:"status,omitempty"`
 }
@@ -45,7 +45,7 @@ type NodePoolList struct {
 	Items           []NodePool `json:"items"`
 }
 
-// NodePoolSpec is what the nodes of a pool carry.
+// NodePoolSpec selects the nodes of a pool, and says what they have.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.labels) || !has(self.nodeSelector) || !has(self.nodeSelector.matchLabels) || self.labels.all(k, !(k in self.nodeSelector.matchLabels))",message="nodeSelector must not use a key that the pool writes: take it out of labels",fieldPath=".nodeSelector"
 // +kubebuilder:validation:XValidation:rule="!has(self.labels) || !has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || !self.nodeSelector.matchExpressions.exists(e, e.key in self.labels)",message="nodeSelector must not use a key that the pool writes: take it out of labels",fieldPath=".nodeSelector"
@@ -53,8 +53,8 @@ type NodePoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.nodeRole) || !has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || !self.nodeSelector.matchExpressions.exists(e, e.key == 'node-role.kubernetes.io/' + self.nodeRole)",message="nodeSelector must not use a key that the pool writes: it selects by the label of nodeRole",fieldPath=".nodeRole"
 // +kubebuilder:validation:XValidation:rule="!has(self.runtimeClass) || !has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || size(self.nodeSelector.matchExpressions) == 0",message="a RuntimeClass selects nodes by equal labels only: use matchLabels in nodeSelector",fieldPath=".runtimeClass"
 type NodePoolSpec struct {
-	// NodeSelector picks the members of the pool. The default is matchLabels `node-role.kubernetes.io/<name>: ""`. An
-	// empty one is refused, and so is one that uses a key that the pool writes.
+	// NodeSelector selects the members of the pool. The default is matchLabels `node-role.kubernetes.io/<name>: ""`. It
+	// must not be empty, nor use a key that the pool writes.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="an empty nodeSelector would match every node; leave it out for the default, or say which nodes"
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 32",message="at most 32 matchLabels"
@@ -62,13 +62,13 @@ type NodePoolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="every operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
-	// Priority decides which pool sets a key that two pools set: the one of higher priority, then the older one, then
-	// the one whose name comes first.
+	// Priority decides which of two pools sets a key that both specify: the one of higher priority, then the older one,
+	// then the one whose name comes first.
 	// +optional
 	// +kubebuilder:default=0
 	Priority int32 `json:"priority,omitempty"`
 
-	// Labels that the nodes have. Each key is owned by itself: others are not touched.
+	// Labels of the nodes. The pool owns each key by itself; other labels are not touched.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="every key must be a label key: [domain/]name"
@@ -76,7 +76,7 @@ type NodePoolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.matches('^([^/]*[.])?orrery[.]dev/'))",message="keys of orrery.dev are this operator's own"
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// Annotations that the nodes have. Each key is owned by itself: others are not touched.
+	// Annotations of the nodes. The pool owns each key by itself; other annotations are not touched.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !format.qualifiedName().validate(k).hasValue())",message="every key must be an annotation key: [domain/]name"
@@ -84,7 +84,7 @@ type NodePoolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.matches('^([^/]*[.])?orrery[.]dev/'))",message="keys of orrery.dev are this operator's own"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
-	// Taints that the nodes have. Other taints are not touched.
+	// Taints of the nodes. Other taints are not touched.
 	// +optional
 	// +listType=map
 	// +listMapKey=key
@@ -105,24 +105,24 @@ type NodePoolSpec struct {
 	// +optional
 	RuntimeClass *RuntimeClass `json:"runtimeClass,omitempty"`
 
-	// ExistingKeys says what happens to a key that a node has already with another value and that no pool has set:
-	// Adopt takes it, and puts the old value back when the pool gives the key up; Skip leaves it and reports it.
+	// ExistingKeys says what happens to a key that a node already has with another value, which no pool has set:
+	// Adopt overwrites it, and restores the old value when the pool releases the key; Skip leaves and reports it.
 	// +optional
 	// +kubebuilder:default=Adopt
 	ExistingKeys ExistingKeys `json:"existingKeys,omitempty"`
 
-	// DeletionPolicy says what the nodes keep when the pool is deleted: Revert puts them back as they were, Retain
-	// leaves them as they are. A node that leaves the pool is always put back.
+	// DeletionPolicy says what happens to the nodes when the pool is deleted: Revert restores them, Retain leaves them
+	// as they are. A node that leaves the pool is always restored.
 	// +optional
 	// +kubebuilder:default=Revert
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Mode is Enforce, or Audit, which writes no node and shows in the status what it would write.
+	// Mode is Enforce, or Audit, which writes to no node and shows in the status what it would write.
 	// +optional
 	// +kubebuilder:default=Enforce
 	Mode Mode `json:"mode,omitempty"`
 
-	// Paused stops writes to nodes for this pool. Deleting the pool cleans up all the same.
+	// Paused stops writes to nodes for this pool. Deleting the pool still cleans up.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -159,8 +159,8 @@ type Taint struct {
 	Value string `json:"value,omitempty"`
 	// Effect on pods that do not tolerate the taint.
 	Effect TaintEffect `json:"effect"`
-	// Propagation is Always, or OnJoin: then the taint is added once, when a node joins the pool, and never again nor
-	// removed, for something else to take it off when the node is fit for use.
+	// Propagation is Always, or OnJoin, which adds the taint once, when a node joins the pool, and never adds it again
+	// nor removes it: something else removes it when the node is ready for use.
 	// +optional
 	// +kubebuilder:default=Always
 	Propagation Propagation `json:"propagation,omitempty"`
@@ -178,12 +178,12 @@ const (
 	NoExecute        TaintEffect = "NoExecute"
 )
 
-// Propagation says when a taint is put on nodes.
+// Propagation says when a taint is added to nodes.
 //
 // +kubebuilder:validation:Enum=Always;OnJoin
 type Propagation string
 
-// The ways in which taints are put on nodes.
+// When taints are added to nodes.
 const (
 	PropagateAlways Propagation = "Always"
 	PropagateOnJoin Propagation = "OnJoin"
@@ -191,7 +191,7 @@ const (
 
 // RuntimeClass is the RuntimeClass of a pool. It has the pool's node selector and tolerates the pool's taints.
 type RuntimeClass struct {
-	// Name of the RuntimeClass, node-pool-<pool> by default. One of this name that the pool does not own is never
+	// Name of the RuntimeClass, node-pool-<pool> by default. An existing one that the pool does not own is never
 	// taken over.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -203,7 +203,7 @@ type RuntimeClass struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="handler is immutable; remove runtimeClass first to have another"
 	Handler string `json:"handler"`
-	// Overhead is what a pod of this class uses beside its containers.
+	// Overhead is what a pod of this class uses in addition to its containers.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int ? self[k] >= 0 : isQuantity(self[k]) && !self[k].startsWith('-'))",message="every amount must be a quantity and not negative"
@@ -213,40 +213,40 @@ type RuntimeClass struct {
 // ResourceList is an amount of each resource, by its name.
 type ResourceList map[string]resource.Quantity
 
-// ExistingKeys says what happens to keys that are there already.
+// ExistingKeys says what happens to keys that a node already has.
 //
 // +kubebuilder:validation:Enum=Adopt;Skip
 type ExistingKeys string
 
-// What happens to keys that are there already.
+// What happens to keys that a node already has.
 const (
 	Adopt ExistingKeys = "Adopt"
 	Skip  ExistingKeys = "Skip"
 )
 
-// DeletionPolicy says what nodes keep of a deleted pool.
+// DeletionPolicy says what happens to the nodes of a deleted pool.
 //
 // +kubebuilder:validation:Enum=Revert;Retain
 type DeletionPolicy string
 
-// What nodes keep of a deleted pool.
+// What happens to the nodes of a deleted pool.
 const (
 	Revert DeletionPolicy = "Revert"
 	Retain DeletionPolicy = "Retain"
 )
 
-// Mode says whether a pool writes nodes.
+// Mode says whether a pool writes to nodes.
 //
 // +kubebuilder:validation:Enum=Enforce;Audit
 type Mode string
 
-// Whether a pool writes nodes.
+// Whether a pool writes to nodes.
 const (
 	Enforce Mode = "Enforce"
 	Audit   Mode = "Audit"
 )
 
-// Rollout bounds how many nodes of a pool are changed at a time. A node that is new is not held up.
+// Rollout bounds how many nodes of a pool are changed at a time. New nodes are not delayed.
 type Rollout struct {
 	// MaxUpdating is how many nodes may be changed at a time: a number, or a percentage of the pool, rounded up. All by
 	// default.
@@ -254,12 +254,12 @@ type Rollout struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 2147483647 : self.matches('^([1-9][0-9]?|100)%$')",message="must be a number of at least 1 or a percentage from 1% to 100%"
 	MaxUpdating *intstr.IntOrString `json:"maxUpdating,omitempty"`
-	// NoExecuteMaxUpdating is how many nodes may be given NoExecute taints at a time, which drives pods off them.
+	// NoExecuteMaxUpdating is how many nodes may get NoExecute taints, which evict pods, at a time.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	NoExecuteMaxUpdating *int32 `json:"noExecuteMaxUpdating,omitempty"`
-	// IntervalSeconds is how long a changed node counts as one that is being changed.
+	// IntervalSeconds is how long a changed node counts as being changed.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
