@@ -1,19 +1,16 @@
 package serving
 
 import (
-	"bytes"
-	"crypto/tls"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 
+	"orrery/kit/httpx"
 	"orrery/kit/selfsigned"
 	"orrery/options/serving"
 )
@@ -30,10 +27,7 @@ type keyPair struct {
 	certFile, keyFile string // empty for a pair that lives in memory
 	// names are the host names the pair was given for; without any, those in the certificate count.
 	names []string
-
-	// cert and key are the bytes last loaded; only load uses them, and only one goroutine at a time calls it.
-	cert, key []byte
-	current   atomic.Pointer[tls.Certificate]
+	pair  httpx.KeyPair
 }
 
 // label says in messages what is being loaded.
@@ -49,35 +43,10 @@ func (p *keyPair) load() (changed bool, err error) {
 	if p.certFile == "" {
 		return false, nil
 	}
-	cert, err := os.ReadFile(p.certFile)
-	if err != nil {
-		return false, fmt.Errorf("read certificate of %s: %w", p.certFlag, err)
+	if changed, err = p.pair.Load(p.certFile, p.keyFile); err != nil {
+		return false, fmt.Errorf("load %s: %w", p.label(), err)
 	}
-	key, err := os.ReadFile(p.keyFile)
-	if err != nil {
-		return false, fmt.Errorf("read private key of %s: %w", p.keyFlag, err)
-	}
-	return p.set(cert, key)
-}
-
-// set puts a pair in PEM form to use, after looking at each half, so that the error names the one at fault.
-func (p *keyPair) set(cert, key []byte) (changed bool, err error) {
-	if bytes.Equal(cert, p.cert) && bytes.Equal(key, p.key) {
-		return false, nil
-	}
-	if _, err := certutil.ParseCertsPEM(cert); err != nil {
-		return false, fmt.Errorf("parse certificate of %s in %s: %w", p.certFlag, p.certFile, err)
-	}
-	if _, err := keyutil.ParsePrivateKeyPEM(key); err != nil {
-		return false, fmt.Errorf("parse private key of %s in %s: %w", p.keyFlag, p.keyFile, err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return false, fmt.Errorf("match certificate and key of %s: %w", p.label(), err)
-	}
-	p.cert, p.key = cert, key
-	p.current.Store(&pair)
-	return true, nil
+	return changed, nil
 }
 
 // defaultPair returns the certificate for callers that name no other: the files
@@ -124,7 +93,7 @@ func generate(p *keyPair, bind net.IP) error {
 		}
 	}
 	klog.V(2).InfoS("Generated a self-signed serving certificate", "file", p.certFile)
-	_, err = p.set(cert, key)
+	_, err = p.pair.Set(cert, key)
 	return err
 }
 

@@ -88,7 +88,7 @@ func (s *tlsState) rebuild() {
 		}
 	}
 	named := certificatesByName(s.sni)
-	byDefault := s.byDefault.current.Load()
+	byDefault := s.byDefault.pair.Current()
 	config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if cert := pickCertificate(named, hello.ServerName, hello.Conn.LocalAddr()); cert != nil {
 			return cert, nil
@@ -118,10 +118,10 @@ func certificatesByName(pairs []*keyPair) map[string]*tls.Certificate {
 		}
 	}
 	for _, p := range pairs {
-		add(p.names, p.current.Load())
+		add(p.names, p.pair.Current())
 	}
 	for _, p := range pairs {
-		if cert := p.current.Load(); len(p.names) == 0 && cert != nil {
+		if cert := p.pair.Current(); len(p.names) == 0 && cert != nil {
 			add(namesIn(cert.Leaf), cert)
 		}
 	}

@@ -95,7 +95,7 @@ func TestPickCertificate(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	pair := func(names []string, cn string, dns ...string) *keyPair {
 		p := &keyPair{names: names}
-		if _, err := p.set(ca.issue(pkix.Name{CommonName: cn}, dns...)); err != nil {
+		if _, err := p.pair.Set(ca.issue(pkix.Name{CommonName: cn}, dns...)); err != nil {
 			t.Fatal(err)
 		}
 		return p
@@ -128,7 +128,7 @@ func TestPickCertificate(t *testing.T) {
 	} {
 		var want *tls.Certificate
 		if tc.want != nil {
-			want = tc.want.current.Load()
+			want = tc.want.pair.Current()
 		}
 		if got := pickCertificate(named, tc.server, tc.local); got != want {
 			t.Errorf("server name %q on %s: wrong certificate", tc.server, tc.local)
@@ -166,7 +166,7 @@ func TestGeneratedCertificate(t *testing.T) {
 			t.Errorf("key file: %v, %v", info, err)
 		}
 		second, err := defaultPair(o)
-		if err != nil || string(second.cert) != string(first.cert) || len(second.cert) == 0 {
+		if err != nil || !second.pair.Current().Leaf.Equal(first.pair.Current().Leaf) {
 			t.Errorf("not used again: %v", err)
 		}
 		if err := os.Remove(filepath.Join(o.CertDir, "kube-controller-manager.key")); err != nil {

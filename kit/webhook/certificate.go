@@ -1,48 +1,30 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"orrery/kit/httpx"
 )
 
 // certificate is a serving certificate and its key, from files that may change.
 type certificate struct {
 	certFile, keyFile string
 	log               klog.Logger
-
-	// cert and key are the bytes last loaded; only load uses them, and one goroutine at a time calls it.
-	cert, key []byte
-	current   atomic.Pointer[tls.Certificate]
+	pair              httpx.KeyPair
 }
 
 // load reads the files again. On an error the certificate in use stays.
 func (c *certificate) load() (changed bool, err error) {
-	cert, err := os.ReadFile(c.certFile)
-	if err != nil {
-		return false, err
+	if changed, err = c.pair.Load(c.certFile, c.keyFile); err != nil {
+		return false, fmt.Errorf("load %s and %s: %w", c.certFile, c.keyFile, err)
 	}
-	key, err := os.ReadFile(c.keyFile)
-	if err != nil {
-		return false, err
-	}
-	if bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
-		return false, nil
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return false, fmt.Errorf("%s and %s: %w", c.certFile, c.keyFile, err)
-	}
-	c.cert, c.key = cert, key
-	c.current.Store(&pair)
-	return true, nil
+	return changed, nil
 }
 
 // watch looks now and then whether the files have changed. That needs no notification from the kernel, which misses
@@ -71,7 +53,7 @@ func (c *certificate) watch(ctx context.Context, every time.Duration) {
 
 // get returns the certificate for a handshake.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if cert := c.current.Load(); cert != nil {
+	if cert := c.pair.Current(); cert != nil {
 		return cert, nil
 	}
 	return nil, errors.New("no certificate is loaded")
