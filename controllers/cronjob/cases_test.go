@@ -14,9 +14,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// Cases that have gone wrong in the field, by their number in the Kubernetes issue tracker.
+// Bugs that have occurred in practice, by their number in the Kubernetes issue tracker.
 
-// kubernetes/kubernetes#121594: so does kube-controller-manager. A drop-in starts the same Jobs.
+// kubernetes/kubernetes#121594: kube-controller-manager does so too, and a drop-in replacement must start the same Jobs.
 func TestADailyRunHappensTwiceWhenClocksGoBackAndOnceWhenTheyGoForward(t *testing.T) {
 	got := starts(t, "0 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-26T12:00:00Z")
 	if want := []string{"10-25T00:00", "10-25T01:00", "10-26T01:00"}; !slices.Equal(got, want) {
@@ -137,7 +137,7 @@ func TestActiveJobsThatNoLongerExistDoNotBlock(t *testing.T) {
 	})
 }
 
-// TestEntriesThatNameNoJobDoNotBlock has a list of active Jobs that somebody has written by hand.
+// TestEntriesThatNameNoJobDoNotBlock has an active list that was written by hand.
 func TestEntriesThatNameNoJobDoNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cj := newCronJob("c", "* * * * *", policy(batchv1.ForbidConcurrent))
@@ -172,7 +172,7 @@ func TestAJobOfSomeoneElseHasTheSlot(t *testing.T) {
 	})
 }
 
-// kubernetes/kubernetes#133313: the CronJob was deleted without its Jobs and made anew under its name.
+// kubernetes/kubernetes#133313: the CronJob was deleted without its Jobs and created again under the same name.
 func TestJobsOfANamesakeAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := newCronJob("c", "* * * * *")
@@ -221,7 +221,7 @@ func TestAJobThatAUserStartsCountsAsSuccessAndBlocksNothing(t *testing.T) {
 	})
 }
 
-// TestAQuotaOfJobsIsNoDeadlock has room for the next Job only once an old one has gone, in the same look.
+// TestAQuotaOfJobsIsNoDeadlock has a quota that allows the next Job only after an old one was deleted in the same reconcile.
 func TestAQuotaOfJobsIsNoDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "* * * * *", history(1, 0)))

@@ -13,7 +13,7 @@ import (
 
 type cronJobOption func(*batchv1.CronJob)
 
-// newCronJob returns a CronJob as the server completes it.
+// newCronJob returns a CronJob with the server's defaults.
 func newCronJob(name, schedule string, opts ...cronJobOption) *batchv1.CronJob {
 	cj := &batchv1.CronJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -49,7 +49,7 @@ func suspended(on bool) cronJobOption {
 	return func(cj *batchv1.CronJob) { cj.Spec.Suspend = &on }
 }
 
-// end makes a Job one that has ended.
+// end marks a Job as ended.
 func end(j *batchv1.Job, kind batchv1.JobConditionType, when time.Time) {
 	at := metav1.NewTime(when)
 	j.Status.StartTime = &at
@@ -86,7 +86,7 @@ func read(t *testing.T, api *kittest.API, name string) *batchv1.CronJob {
 	return cj
 }
 
-// change does to the stored CronJob what a user does.
+// change changes the stored CronJob as a user does.
 func change(t *testing.T, api *kittest.API, name string, opts ...cronJobOption) {
 	t.Helper()
 	cj := read(t, api, name)

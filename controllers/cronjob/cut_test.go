@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, each slot has its one Job, and the history its
-// length.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, each slot gets one Job, and the history stays within
+// its limits.
 func TestCutAnywhere(t *testing.T) {
 	// Two slots a year, three minutes apart, and both soon.
 	given := func(opts ...cronJobOption) func(*testing.T, *kittest.API) {

@@ -11,7 +11,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// Whoever may create Jobs in a namespace can write any owner into them. One of another namespace is not what they get.
+// Anyone who may create Jobs in a namespace can give them any owner. An owner in another namespace must ignore them.
 func TestAJobOfAnotherNamespaceIsNoHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cj := newCronJob("backup", "0 0 1 1 *", history(0, 0))

@@ -71,7 +71,7 @@ func TestOldJobsAreDeleted(t *testing.T) {
 	})
 }
 
-// TestAJobStartedByHandTellsOfItsSuccess has one as "kubectl create job --from" makes it.
+// TestAJobStartedByHandTellsOfItsSuccess has a Job as created by "kubectl create job --from".
 func TestAJobStartedByHandTellsOfItsSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "0 0 1 1 *"))
@@ -94,7 +94,7 @@ func TestAJobStartedByHandTellsOfItsSuccess(t *testing.T) {
 	})
 }
 
-// TestADeletionThatFailsHoldsNoSlotUp refuses deletions, as a webhook may.
+// TestADeletionThatFailsHoldsNoSlotUp rejects deletions, as a webhook may.
 func TestADeletionThatFailsHoldsNoSlotUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "*/10 * * * *", history(0, 0)))
@@ -122,7 +122,7 @@ func TestADeletionThatFailsHoldsNoSlotUp(t *testing.T) {
 	})
 }
 
-// TestAJobThatIsGoingIsNotDeletedAgain keeps a Job with a finalizer.
+// TestAJobThatIsGoingIsNotDeletedAgain has a Job that is kept by a finalizer.
 func TestAJobThatIsGoingIsNotDeletedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cj := newCronJob("c", "0 0 1 1 *", history(0, 0))

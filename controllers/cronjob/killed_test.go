@@ -13,8 +13,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// killedAfterCreate runs a CronJob to its first slot and ends the controller after the Job was created and before that
-// was recorded.
+// killedAfterCreate runs a CronJob to its first slot and kills the controller after it has created the Job and before it
+// has recorded it.
 func killedAfterCreate(t *testing.T, opts ...cronJobOption) (api *kittest.API, slot time.Time) {
 	t.Helper()
 	api = kittest.New(t, newCronJob("c", "*/10 * * * *", opts...))
@@ -57,7 +57,7 @@ func TestAJobThatWasNotRecordedIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestForbidHoldsThoughTheRunningJobWasNotRecorded lets the controller be away until the next slot, too.
+// TestForbidHoldsThoughTheRunningJobWasNotRecorded keeps the controller down until the next slot, too.
 func TestForbidHoldsThoughTheRunningJobWasNotRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, slot := killedAfterCreate(t, policy(batchv1.ForbidConcurrent))
@@ -70,8 +70,8 @@ func TestForbidHoldsThoughTheRunningJobWasNotRecorded(t *testing.T) {
 	})
 }
 
-// TestNoSlotIsRunTwiceThoughItsJobIsDeleted is about Jobs that were not recorded and end while nobody looks: the history
-// has no room for them, or their time to live is over before their CronJob is looked at.
+// TestNoSlotIsRunTwiceThoughItsJobIsDeleted is about Jobs that were not recorded and finish while the controller is down:
+// they exceed the history limit, or their TTL has expired before their CronJob is reconciled.
 func TestNoSlotIsRunTwiceThoughItsJobIsDeleted(t *testing.T) {
 	none := history(0, 0)
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobComplete, batchv1.JobFailed} {
@@ -175,7 +175,7 @@ func TestAnUnansweredCreateIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestAUserWhoWritesAtTheSlotLosesNothing lets a change of the spec come between the Job and its record.
+// TestAUserWhoWritesAtTheSlotLosesNothing changes the spec between the creation of the Job and the status update.
 func TestAUserWhoWritesAtTheSlotLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "*/10 * * * *"))
@@ -200,7 +200,7 @@ func TestAUserWhoWritesAtTheSlotLosesNothing(t *testing.T) {
 	})
 }
 
-// TestALaggingCacheStartsNothingTwice holds back what the informers would show.
+// TestALaggingCacheStartsNothingTwice delays the informers.
 func TestALaggingCacheStartsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "* * * * *"))
@@ -220,7 +220,7 @@ func TestALaggingCacheStartsNothingTwice(t *testing.T) {
 	})
 }
 
-// TestACacheThatIsBehindStartsNothing has another process run the slot, and its Job go, while the cache shows neither.
+// TestACacheThatIsBehindStartsNothing has another process run the slot, and the Job deleted, while the cache shows neither.
 func TestACacheThatIsBehindStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "*/10 * * * *"))

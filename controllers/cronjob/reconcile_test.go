@@ -138,7 +138,7 @@ func TestAReplacementWaitsForTheDeletion(t *testing.T) {
 	})
 }
 
-// TestAReplacedJobThatIsSlowToGoIsNotActive has a Job that a finalizer keeps after its deletion.
+// TestAReplacedJobThatIsSlowToGoIsNotActive has a Job that is kept by a finalizer.
 func TestAReplacedJobThatIsSlowToGoIsNotActive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "*/10 * * * *", policy(batchv1.ReplaceConcurrent)))
@@ -268,8 +268,8 @@ func TestWhatCannotBeUsedIsToldAndWaitsForAChange(t *testing.T) {
 	}
 }
 
-// TestANewScheduleWaitsForItsNextSlot says that the slots between the last start and a change of the schedule are not
-// made up for at the time of the change.
+// TestANewScheduleWaitsForItsNextSlot: slots between the last run and a change of the schedule are not run at the time of
+// the change.
 func TestANewScheduleWaitsForItsNextSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "0 2 * * *"))
@@ -305,7 +305,7 @@ func TestIntervals(t *testing.T) {
 	})
 }
 
-// TestSlotsThatShareAMinuteShareAJob is what comes of Job names that count minutes.
+// TestSlotsThatShareAMinuteShareAJob: the names of Jobs count minutes.
 func TestSlotsThatShareAMinuteShareAJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newCronJob("c", "@every 20s"))

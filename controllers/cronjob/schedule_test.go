@@ -89,7 +89,7 @@ func TestDueSlots(t *testing.T) {
 	}
 }
 
-// TestAnAncientStartIsLookedAtQuickly has a last start that lies further back than a Duration reaches.
+// TestAnAncientStartIsLookedAtQuickly has a last run that is further back than a Duration reaches.
 func TestAnAncientStartIsLookedAtQuickly(t *testing.T) {
 	now := at(t, "2026-01-05T09:30:00.5Z")
 	for text, want := range map[string]string{"@every 1s": "2026-01-05T09:30:00Z", "* * * * *": "2026-01-05T09:30:00Z", "0 0 1 1 *": "2026-01-01T00:00:00Z"} {
@@ -107,13 +107,13 @@ func TestAnAncientStartIsLookedAtQuickly(t *testing.T) {
 	}
 }
 
-// counted is a schedule that counts how often it is asked.
+// counted is a schedule that counts how often it is evaluated.
 type counted struct {
 	*cron.SpecSchedule
 	asked int
 }
 
-// TestALongPauseCostsFewQuestions is about schedules whose slots are dense in some months and whose last one is long ago.
+// TestALongPauseCostsFewQuestions has schedules with many slots in some months, the last of which is long ago.
 func TestALongPauseCostsFewQuestions(t *testing.T) {
 	inner := scheduleIn(t, "* * * 1 *", "UTC").(*cron.SpecSchedule)
 	c := &counted{SpecSchedule: inner}
@@ -134,7 +134,7 @@ func (q questions) Next(t time.Time) time.Time {
 	return q.c.SpecSchedule.Next(t)
 }
 
-// plainLatest looks for the latest slot one by one.
+// plainLatest finds the latest slot by trying one after the other.
 func plainLatest(s cron.Schedule, from, now time.Time) (last time.Time) {
 	for t := s.Next(from); t.After(from) && !t.After(now); t = s.Next(t) {
 		last, from = t, t
@@ -147,7 +147,7 @@ var zones = []string{
 	"Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe", "Australia/Sydney", "Pacific/Apia", "Africa/Casablanca", "Asia/Tehran",
 }
 
-// field writes one field of a schedule as the dice say.
+// field returns a random field of a schedule.
 func field(r *rand.Rand, low, high int) string {
 	n := func() int { return low + r.IntN(high-low+1) }
 	switch r.IntN(6) {
@@ -171,8 +171,8 @@ func anySchedule(r *rand.Rand) string {
 	return strings.Join([]string{field(r, 0, 59), field(r, 0, 23), field(r, 1, 31), field(r, 1, 12), field(r, 0, 6)}, " ")
 }
 
-// TestTheNextWakeUpIsInTheFuture tries schedules, zones and moments at random, half of the moments about when clocks
-// change, with the last start before, at and, as after a clock that was set back, after the moment.
+// TestTheNextWakeUpIsInTheFuture tries random schedules, time zones and times, half of the times near a daylight saving
+// change. The last run is before, at or, as if the clock had been set back, after that time.
 func TestTheNextWakeUpIsInTheFuture(t *testing.T) {
 	r := rand.New(rand.NewPCG(20, 26))
 	for range 20000 {
@@ -208,7 +208,7 @@ func checkWakeUp(t *testing.T, s cron.Schedule, what string, last, now time.Time
 			t.Fatalf("%s: the latest slot is %s, want %s", what, slots.latest, want)
 		}
 	}
-	// Nothing fires unseen before the wake-up, if the clock runs on.
+	// The schedule does not fire before the requeue, if the clock is not set.
 	base := last
 	if !slots.latest.IsZero() {
 		base = slots.latest
@@ -238,7 +238,7 @@ func FuzzTheNextWakeUp(f *testing.F) {
 	})
 }
 
-// starts plays a CronJob from one moment to another and returns when it started Jobs.
+// starts simulates a CronJob from one time to another and returns when it starts Jobs.
 func starts(t *testing.T, schedule, zone, from, to string) (out []string) {
 	t.Helper()
 	s := scheduleIn(t, schedule, zone)

@@ -14,7 +14,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// Cases that have gone wrong in the field, by their number in the Kubernetes issue tracker.
+// Bugs that have occurred in practice, by their number in the Kubernetes issue tracker.
 
 // kubernetes/kubernetes#65240 and #51884
 func TestAPodThatFailsIsReplacedLessAndLessOften(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAPodThatFailsIsReplacedLessAndLessOften(t *testing.T) {
 						}
 					}
 				}
-				// The first goes at once; then 1, 2, 4 seconds and so on pass before the next.
+				// The first is deleted at once; the next ones after 1, 2, 4 seconds and so on.
 				if n := len(at); n < 9 || n > 12 {
 					t.Fatalf("%d pods in 10 minutes, at %v", n, at)
 				}
@@ -154,7 +154,7 @@ func TestAnUnreachableNodeDoesNotHoldAnUpdateUp(t *testing.T) {
 			before := pods(t, api)
 			change(t, api, "web", image("img:2"))
 			api.Settle()
-			// The bound of one is used up by the node in trouble: its pod goes, and no other.
+			// The unavailable pod uses up the bound of one: it is deleted, and no other.
 			for _, p := range before {
 				gone := !api.Get(t, p) || p.DeletionTimestamp != nil
 				if gone != (nodeOf(p) == unreachable) {
@@ -201,7 +201,7 @@ func TestRevisionsOfAnOlderVersionAreFoundAgain(t *testing.T) {
 	})
 }
 
-// An update by another implementation that took the two for different ones is half done.
+// An implementation that took the two templates for different ones has carried out half of an update.
 func TestPodsOfAnyRevisionThatMeansTheSameAreUpToDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, append(newNodes(4), newSet("web", rolling("4", "")))...)

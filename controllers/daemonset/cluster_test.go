@@ -24,7 +24,7 @@ var (
 
 type setOption func(*appsv1.DaemonSet)
 
-// newSet returns a DaemonSet as the server completes it.
+// newSet returns a DaemonSet with the server's defaults.
 func newSet(name string, opts ...setOption) *appsv1.DaemonSet {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -68,7 +68,7 @@ func minReady(seconds int32) setOption {
 	return func(set *appsv1.DaemonSet) { set.Spec.MinReadySeconds = seconds }
 }
 
-// image changes the template, as the server counts it.
+// image changes the template, and increments its generation as the server does.
 func image(name string) setOption {
 	return func(set *appsv1.DaemonSet) {
 		set.Spec.Template.Spec.Containers[0].Image = name
@@ -154,7 +154,7 @@ func changePod(t *testing.T, api *kittest.API, pod *corev1.Pod, f func(*corev1.P
 	api.Update(t, pod)
 }
 
-// kubelets does what a scheduler and kubelets do with the pods that there are: bind, run and stop them.
+// kubelets does what a scheduler and kubelets do with the existing pods: bind, run and stop them.
 func kubelets(t *testing.T, api *kittest.API, but ...string) {
 	t.Helper()
 	for _, pod := range pods(t, api) {
@@ -185,7 +185,7 @@ func ended(phase corev1.PodPhase) func(*corev1.Pod) {
 	}
 }
 
-// rolledOut lets the kubelets work until there is nothing more to do, and returns how many rounds they had.
+// rolledOut runs the kubelets until there is nothing left to do, and returns how many rounds that took.
 func rolledOut(t *testing.T, api *kittest.API, check func()) int {
 	t.Helper()
 	for round := range 200 {
@@ -234,7 +234,7 @@ func podOn(t *testing.T, api *kittest.API, node string) *corev1.Pod {
 	return nil
 }
 
-// counts of a status, in the order in which kubectl and this file write them.
+// counts of a status, in the order in which kubectl prints them.
 type counts struct {
 	desired, current, ready, updated, available, unavailable, misscheduled int32
 }

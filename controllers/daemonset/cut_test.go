@@ -9,7 +9,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, each node ends with its one pod, made once.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, each node ends up with one pod, created once.
 func TestCutAnywhere(t *testing.T) {
 	on := func(nodes int, opts ...setOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) {

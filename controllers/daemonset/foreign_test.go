@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Whoever may create pods in a namespace can write any owner into them. One of another namespace is not what they get.
+// Anyone who may create pods in a namespace can give them any owner. An owner in another namespace must ignore them.
 func TestAPodOfAnotherNamespaceTakesNoNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := newSet("agent")

@@ -9,7 +9,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// The answer to a create is lost, and the pod's event comes later than the kit waits for it.
+// The response to a create is lost, and the pod's event comes later than the kit waits for it.
 func TestALostAnswerIsNoReasonForASecondPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newNodes(3)...)

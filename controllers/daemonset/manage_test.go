@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// noon is when the views of tables are taken.
+// noon is the time of the views in tables.
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // parseView reads nodes, one after another, separated by semicolons: "a old+ new-; b keep old~; c".
@@ -80,7 +80,7 @@ func parsePod(word, node string, place int) *corev1.Pod {
 	return p
 }
 
-// text writes a plan: "+a" for a pod on node a, "-b0" for the end of pod b0.
+// text formats a plan: "+a" to create a pod on node a, "-b0" to delete pod b0.
 func (p plan) text() string {
 	var out []string
 	for _, node := range p.create {
@@ -143,7 +143,7 @@ func TestFailedPodsWaitForTheirTime(t *testing.T) {
 	if got := p.text(); got != "+e -c0FAILED -d0SUCCEEDED" || p.after != 2*time.Second {
 		t.Errorf("plan %q, again in %v", got, p.after)
 	}
-	// A pod that waits holds the place of the next one, even where two have room: else failed pods would pile up.
+	// A failed pod that must stay for now delays its replacement, even if two pods may run: otherwise they would pile up.
 	if got := manage(parseView("a newF; c newF", rolling("0", "1")), blocked).text(); got != "+c -c0FAILED" {
 		t.Errorf("surging: plan %q", got)
 	}

@@ -8,7 +8,7 @@ import (
 	"orrery/kit"
 )
 
-// registered gives a controller a registry, and returns what reads the counter of reconciles that were put off.
+// registered gives a controller a registry, and returns a function that reads the counter of delayed reconciles.
 func registered(t *testing.T, cc *kit.ControllerContext) (skips func(resource string) float64) {
 	t.Helper()
 	registry := compmetrics.NewKubeRegistry()

@@ -15,7 +15,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// startTelling runs the loop of the nodes, and notes the DaemonSets that it calls for.
+// startTelling runs the loop for nodes, and records the DaemonSets that it requeues.
 func startTelling(t *testing.T, api *kittest.API, woken *[]string) (r *reconciler) {
 	api.RunIn(t, api.Context(Name, rules()...), func(cc kit.ControllerContext) (bool, error) {
 		r = newReconciler(cc)
@@ -32,7 +32,7 @@ func startTelling(t *testing.T, api *kittest.API, woken *[]string) (r *reconcile
 	return r
 }
 
-// The DaemonSet may have been reconciled in between, and have counted the node as it was then.
+// The DaemonSet may have been reconciled in between, with the node as it was then.
 func TestANodeThatChangesThereAndBackIsLookedAtAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, append(newNodes(2), newSet("one"))...)

@@ -19,9 +19,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestNoNodeHasTwoDaemons runs a DaemonSet through chance: its pods start, fail and stop, its template and its nodes
-// change, watches lag and break, calls are refused or their answers get lost, and the controller is killed. At no time
-// does a node have more pods than the strategy allows, and in the end all is as it should be.
+// TestNoNodeHasTwoDaemons subjects a DaemonSet to random events: its pods start, fail and stop, its template and its nodes
+// change, watches lag and break, calls are rejected or their responses are lost, and the controller is killed. At no time
+// may a node have more pods than the strategy allows, and in the end everything must be as it should be.
 func TestNoNodeHasTwoDaemons(t *testing.T) {
 	for seed := range uint64(6) {
 		for name, opt := range map[string]setOption{"replacing": rolling("2", ""), "surging": rolling("0", "2")} {
@@ -54,7 +54,7 @@ type world struct {
 	faults []*kittest.Reaction
 }
 
-// turn lets one thing happen.
+// turn causes one random event.
 func (w *world) turn() {
 	switch n := w.rand.IntN(100); {
 	case n < 60:
@@ -112,7 +112,7 @@ func (w *world) changeNode() {
 	}
 }
 
-// collect removes the pods of nodes that are gone, as the pod collector does.
+// collect removes the pods of missing nodes, as the pod garbage collector does.
 func (w *world) collect() {
 	for _, p := range pods(w.t, w.api) {
 		if p.Spec.NodeName != "" && !w.api.Get(w.t, newNode(p.Spec.NodeName)) {
@@ -148,7 +148,7 @@ func (w *world) disturbCalls() {
 	}
 }
 
-// meddle answers some writes otherwise than they deserve, and looks at each new pod.
+// meddle makes some writes fail or appear to fail, and checks each new pod.
 func (w *world) meddle(r *kittest.Request) *kittest.Reaction {
 	if r.User != Name || slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
 		return nil
@@ -166,7 +166,7 @@ func (w *world) meddle(r *kittest.Request) *kittest.Reaction {
 	return next
 }
 
-// kill ends the controller, and starts another one, whose caches are new.
+// kill stops the controller, and starts another one with empty caches.
 func (w *world) kill() {
 	w.running.Stop()
 	w.api.Pass(time.Duration(w.rand.IntN(3000)) * time.Millisecond)
@@ -176,7 +176,7 @@ func (w *world) kill() {
 	w.running = w.api.Run(w.t, Descriptor())
 }
 
-// check holds what must hold at all times.
+// check verifies the invariants.
 func (w *world) check(when string) {
 	w.t.Helper()
 	on := map[string][]string{}
@@ -199,7 +199,7 @@ func (w *world) check(when string) {
 	}
 }
 
-// end takes the disturbances away, and waits until all is well.
+// end stops the disturbances, and waits until everything has settled.
 func (w *world) end() {
 	w.api.Unreact()
 	w.api.DelayWatch(podKind, 0)

@@ -203,7 +203,7 @@ func TestAPodThatNoLongerMatchesIsReleasedAndReplaced(t *testing.T) {
 	})
 }
 
-// The cache shows the release late, and all old pods may go at once.
+// The cache shows the release late, and all old pods may be deleted at once.
 func TestAReleasedPodIsNotTakenForAnOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, append(newNodes(2), newSet("web", rolling("100%", "")))...)

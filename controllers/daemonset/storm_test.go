@@ -22,7 +22,7 @@ func TestPodsThatAWebhookTakesAwayAreMadeAnewAtAMeasuredPace(t *testing.T) {
 		})
 		api.Run(t, Descriptor())
 		time.Sleep(10 * time.Second)
-		// Twice as many as there are nodes, 30 more, and 20 a second.
+		// Twice the number of nodes plus 30 at once, and then 20 a second.
 		if n := made.of("pods"); n < 150 || n > 250 {
 			t.Errorf("%d pods were made in 10 s", n)
 		}

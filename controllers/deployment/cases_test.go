@@ -15,7 +15,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// Cases that have gone wrong in the field, by their number in the Kubernetes issue tracker.
+// Bugs that have occurred in practice, by their number in the Kubernetes issue tracker.
 
 // kubernetes/kubernetes#102551
 func TestScalingToTheSizeOfTheOnlyActiveSetDoesNotEndARollout(t *testing.T) {
@@ -197,7 +197,7 @@ func TestTheStatusIsKeptWhereOldSetsCannotBeScaled(t *testing.T) {
 					t.Errorf("the status tells of %d pods, %d of them updated", d.Status.Replicas, d.Status.UpdatedReplicas)
 				}
 				api.Pass(2 * time.Minute)
-				// A Recreate that cannot begin has no progress to judge.
+				// A Recreate that cannot begin makes no progress.
 				if got := progress(t, api, "web"); name == "rolling" && got != "False ProgressDeadlineExceeded" {
 					t.Errorf("progress %s", got)
 				}

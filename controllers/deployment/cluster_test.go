@@ -18,8 +18,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// keeper plays the ReplicaSet controller and the kubelets, without pods: a ReplicaSet has as many pods as it is asked
-// for at once, and those of templates with a node selector never become available.
+// keeper simulates the ReplicaSet controller and the kubelets, without pods: a ReplicaSet has its desired number of pods at
+// once, and those of templates with a node selector never become available.
 type keeper struct {
 	client *client.Client
 	quota  *int32 // pods that all ReplicaSets may have together; nil is no limit
@@ -56,7 +56,7 @@ func (k *keeper) Reconcile(ctx context.Context, rs *appsv1.ReplicaSet) (kit.Resu
 	return kit.Done, err
 }
 
-// start runs the controller beside a keeper.
+// start runs the controller and a keeper.
 func start(t *testing.T, objs ...client.Object) *kittest.API {
 	t.Helper()
 	api := kittest.New(t, objs...)
@@ -68,7 +68,7 @@ func start(t *testing.T, objs ...client.Object) *kittest.API {
 
 type deploymentOption func(*appsv1.Deployment)
 
-// newDeployment returns a Deployment as the server completes it, with a surge of 1 and no unavailable pod.
+// newDeployment returns a Deployment with the server's defaults, a surge of 1 and no unavailable pods.
 func newDeployment(name string, replicas int32, opts ...deploymentOption) *appsv1.Deployment {
 	labels := map[string]string{"app": "web"}
 	d := &appsv1.Deployment{
@@ -107,14 +107,14 @@ func image(image string) deploymentOption {
 	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = image }
 }
 
-// bad makes the pods of a template such as never become available.
+// bad makes the pods of a template never become available.
 func bad(d *appsv1.Deployment) { d.Spec.Template.Spec.NodeSelector = map[string]string{"no": "where"} }
 
 func replicas(n int32) deploymentOption {
 	return func(d *appsv1.Deployment) { d.Spec.Replicas = &n }
 }
 
-// change does to the stored Deployment what a user does, and lets the controller follow.
+// change changes the stored Deployment as a user does, and waits for the controller.
 func change(t *testing.T, api *kittest.API, name string, opts ...deploymentOption) {
 	t.Helper()
 	d := read(t, api, name)
@@ -135,7 +135,7 @@ func read(t *testing.T, api *kittest.API, name string) *appsv1.Deployment {
 	return d
 }
 
-// sizes writes the ReplicaSets as "img:1=0 img:2=4", in the order of images.
+// sizes formats the ReplicaSets as "img:1=0 img:2=4", sorted by image.
 func sizes(t *testing.T, api *kittest.API) string {
 	t.Helper()
 	var out []string
@@ -146,7 +146,7 @@ func sizes(t *testing.T, api *kittest.API) string {
 	return strings.Join(out, " ")
 }
 
-// only returns the ReplicaSet of an image.
+// only returns the only ReplicaSet of an image.
 func only(t *testing.T, api *kittest.API, image string) *appsv1.ReplicaSet {
 	t.Helper()
 	for _, rs := range kittest.List[appsv1.ReplicaSet](t, api, "default") {
@@ -182,5 +182,5 @@ func written(api *kittest.API) []string {
 	return slices.DeleteFunc(api.TakeWrites(), func(w string) bool { return strings.Contains(w, "replicasets/status") })
 }
 
-// impatient has the Deployment wait a minute for progress.
+// impatient gives the Deployment a progress deadline of a minute.
 func impatient(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(60)) }

@@ -8,7 +8,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// obey has every ReplicaSet be as large as it is to be.
+// obey gives every ReplicaSet its desired number of pods.
 func obey(t *testing.T, api *kittest.API) {
 	t.Helper()
 	for _, rs := range kittest.List[appsv1.ReplicaSet](t, api, "") {
@@ -21,7 +21,7 @@ func obey(t *testing.T, api *kittest.API) {
 	}
 }
 
-// within says where a Deployment of 3 has more than 4 pods or fewer than 3.
+// within reports when a Deployment of 3 has more than 4 pods or fewer than 3.
 func within(t *testing.T, api *kittest.API) string {
 	t.Helper()
 	var wanted, available int32
@@ -36,7 +36,7 @@ func within(t *testing.T, api *kittest.API) string {
 	return ""
 }
 
-// TestCutAnywhere: whatever happens to the process at whichever write, a rollout ends as if nothing had.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, a rollout ends as if it had not been.
 func TestCutAnywhere(t *testing.T) {
 	web := func(opts ...deploymentOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) { api.Create(t, newDeployment("web", 3, opts...)) }

@@ -10,8 +10,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// Whoever may create ReplicaSets in a namespace can write any owner into them. A Deployment of another namespace neither
-// uses nor resizes such a one.
+// Anyone who may create ReplicaSets in a namespace can give them any owner. A Deployment of another namespace must neither
+// use nor resize them.
 func TestASetOfAnotherNamespaceIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDeployment("web", 2)

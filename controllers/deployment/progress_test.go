@@ -93,8 +93,8 @@ func TestMessagesNameTheReplicaSet(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAFormerRolloutEndsNoOther: where the beginning of a rollout is not on record, as the process ended before it
-// wrote the status, the rollout is watched all the same. What is at rest is not written for the sake of a name.
+// TestTheEndOfAFormerRolloutEndsNoOther: the deadline applies to a rollout even if its beginning was not recorded, because
+// the process ended before it wrote the status. If there is no rollout, nothing is written just to correct a name.
 func TestTheEndOfAFormerRolloutEndsNoOther(t *testing.T) {
 	before := progressingSince(time.Hour, corev1.ConditionTrue, reasonAvailable)
 	before[0].Message = `ReplicaSet "o" has successfully progressed.`

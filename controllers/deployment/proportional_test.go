@@ -8,7 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// sizedFor notes on a ReplicaSet the bounds for which it was sized.
+// sizedFor annotates a ReplicaSet with the bounds for which it was sized.
 func sizedFor(rs *appsv1.ReplicaSet, desired, surge int32) *appsv1.ReplicaSet {
 	rs.Annotations, _ = sized(nil, bounds{desired: desired, surge: surge})
 	return rs

@@ -56,8 +56,8 @@ func TestRecreateWaitsForTheLastPod(t *testing.T) {
 	})
 }
 
-// TestRecreateWaitsForPodsThatNobodyHasSeen: a ReplicaSet that has not been looked at since it was emptied may have made
-// pods that no cache shows yet.
+// TestRecreateWaitsForPodsThatNobodyHasSeen: a ReplicaSet whose controller has not observed that it was scaled to 0 may have
+// created pods that the cache does not show yet.
 func TestRecreateWaitsForPodsThatNobodyHasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDeployment("web", 3, recreated)
@@ -217,7 +217,7 @@ func TestRollbackWithoutHistory(t *testing.T) {
 	})
 }
 
-// A ReplicaSet of a cluster that is some years old names its Deployment in a group that there is no more.
+// In an old cluster the owner reference of a ReplicaSet may name an API group that no longer exists.
 func TestASetThatNamesItsDeploymentInItsFormerGroupIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDeployment("web", 2, recreated)

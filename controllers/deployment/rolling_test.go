@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// set returns a ReplicaSet of a size with so many available pods. Its name, a letter, is its age too.
+// set returns a ReplicaSet with a size and a number of available pods. Its name, a letter, determines its age too.
 func set(name string, size, available int32) *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(int64(name[0])*60, 0)},
@@ -20,13 +20,13 @@ func set(name string, size, available int32) *appsv1.ReplicaSet {
 	}
 }
 
-// unseen makes the status of a ReplicaSet one from before its size was changed.
+// unseen makes the status of a ReplicaSet older than its size.
 func unseen(rs *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	rs.Generation = rs.Status.ObservedGeneration + 1
 	return rs
 }
 
-// show writes a plan as "a>3 b>0".
+// show formats a plan as "a>3 b>0".
 func show(plan []resize) string {
 	var out []string
 	for _, p := range plan {
@@ -73,7 +73,7 @@ func TestPlanRolling(t *testing.T) {
 	}
 }
 
-// world is a set of ReplicaSets whose pods come and go at random, seen through statuses that may lag.
+// world is a set of ReplicaSets whose pods come and go at random, with statuses that may lag.
 type world struct {
 	rand *rand.Rand
 	sets []*appsv1.ReplicaSet // the current one last
@@ -86,8 +86,8 @@ func (w *world) apply(plan []resize) {
 	}
 }
 
-// live lets time pass: ReplicaSets follow their size, deleting unavailable pods first, pods become available, and some
-// of the statuses catch up.
+// live simulates the passing of time: ReplicaSets create pods, or delete them, unavailable ones first; pods become
+// available; and some of the statuses catch up.
 func (w *world) live(healthy bool) {
 	for _, rs := range w.sets {
 		w.pods[rs.Name] = min(w.pods[rs.Name], size(rs))

@@ -11,7 +11,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// rewrites changes the template of each ReplicaSet that is made, as a webhook does.
+// rewrites changes the template of each ReplicaSet on creation, as a webhook does.
 func rewrites(t *testing.T, api *kittest.API) {
 	t.Helper()
 	api.React(func(r *kittest.Request) *kittest.Reaction {
@@ -35,14 +35,14 @@ func TestSetsThatComeOutOtherwiseAreNotMadeWithoutAnEnd(t *testing.T) {
 				api.Run(t, Descriptor())
 				time.Sleep(10 * time.Minute)
 				sets := kittest.List[appsv1.ReplicaSet](t, api, "default")
-				// Ten until the pause has grown to a minute, and then one a minute.
+				// Ten until the backoff has grown to a minute, and then one a minute.
 				if n := len(sets); n < 10 || n > 22 {
 					t.Errorf("%d ReplicaSets in ten minutes", n)
 				}
 				if got := read(t, api, "web").Status.Replicas; got != sum(sets, size) {
 					t.Errorf("the status tells of %d pods, there are %d", got, sum(sets, size))
 				}
-				// Once what is made stays as it is, the rollout ends.
+				// Once new ReplicaSets are no longer changed, the rollout ends.
 				api.Unreact()
 				api.Pass(time.Minute + 10*time.Second)
 				if got := progress(t, api, "web"); got != "True NewReplicaSetAvailable" {

@@ -12,7 +12,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// A watch that was lost shows a namesake that has come meanwhile as a change of the object that is gone.
+// After an interruption of the watch, an object that replaced a deleted one of the same name appears as a change of it.
 func TestWhichChangesOfAnOrphanWakeADeployment(t *testing.T) {
 	orphan := func(change func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
 		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "rs", UID: "a", Labels: map[string]string{"app": "web"}}}

@@ -71,7 +71,7 @@ func refs(version, kind string, by []client.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: by[0].GetName(), UID: by[0].GetUID(), Controller: &yes}}
 }
 
-// kindOf is what owner references call an object.
+// kindOf returns the kind of an object in owner references.
 func kindOf(o client.Object) (version, kind string) {
 	switch o := o.(type) {
 	case *appsv1.ReplicaSet:
@@ -140,7 +140,7 @@ func selecting(s *metav1.LabelSelector) func(*policyv1.PodDisruptionBudget) {
 	return func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = s }
 }
 
-// state is a budget's status in a line: allowed, healthy of desired of expected, and the condition.
+// state formats a budget's status on one line: allowed, healthy of desired of expected, and the condition.
 func state(b *policyv1.PodDisruptionBudget) string {
 	s := b.Status
 	text := fmt.Sprintf("allows %d: healthy %d, desired %d, expected %d", s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods)
@@ -163,7 +163,7 @@ func expectState(t *testing.T, api *kittest.API, name, want string) *policyv1.Po
 	return b
 }
 
-// reasons returns the reasons of the events about an object, each once, in order of their first time.
+// reasons returns the reasons of the events about an object, each once, in order of first occurrence.
 func reasons(api *kittest.API, object string) []string {
 	var out []string
 	for _, e := range api.Events() {

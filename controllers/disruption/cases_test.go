@@ -62,7 +62,7 @@ func TestBarePodsMakeNoErrorsAndNoRepeatedWrites(t *testing.T) {
 	})
 }
 
-// TestUnmanagedPodsAreToldThoughTheyChangeNoNumber makes the pod after its budget, and never ready.
+// TestUnmanagedPodsAreToldThoughTheyChangeNoNumber creates the pod after its budget, and the pod never becomes ready.
 func TestUnmanagedPodsAreToldThoughTheyChangeNoNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, budget("b", atMost("1")))
@@ -97,7 +97,7 @@ func TestUnmanagedPodsAreToldThoughTheyChangeNoNumber(t *testing.T) {
 	})
 }
 
-// TestASelectorThatCannotBeReadAllowsNothing has selectors that the server took before it validated their values.
+// TestASelectorThatCannotBeReadAllowsNothing has selectors from before the server validated their values.
 func TestASelectorThatCannotBeReadAllowsNothing(t *testing.T) {
 	for name, selector := range map[string]*metav1.LabelSelector{
 		"label":      {MatchLabels: labels{"app": "web-"}},
@@ -276,7 +276,7 @@ func TestABudgetFollowsTheScaleOfItsOwner(t *testing.T) {
 		*d.Spec.Replicas = 2
 		api.Update(t, d)
 		api.Pass(settleTime - 100*time.Millisecond)
-		// The owner is about to delete pods: until then nobody else may.
+		// The owner is about to delete pods: until then no disruption is allowed.
 		expectState(t, api, "b", "allows 0: healthy 3, desired 4, expected 5; False InsufficientPods")
 		api.Pass(time.Second)
 		expectState(t, api, "b", "allows 2: healthy 3, desired 1, expected 2; True SufficientPods")

@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, budgets end with the right numbers and never allow
-// more than there is.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, budgets end up with the right numbers and never allow
+// too many disruptions.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{
 		Run: []any{Descriptor()}, Rest: 4 * time.Minute,

@@ -14,7 +14,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// note is what the eviction API does to a budget before it deletes a pod.
+// note changes a budget as the eviction API does before it deletes a pod.
 func note(t *testing.T, api *kittest.API, name, pod string) {
 	t.Helper()
 	b := &policyv1.PodDisruptionBudget{ObjectMeta: named(name)}
@@ -72,7 +72,7 @@ func TestAPodThatIsNotDeletedInTimeCountsAgain(t *testing.T) {
 	})
 }
 
-// TestABudgetIsNotRaisedOverAnEvictionThatTheCacheDoesNotShow has the budget's watch lag behind the pods'.
+// TestABudgetIsNotRaisedOverAnEvictionThatTheCacheDoesNotShow delays the watch of budgets, but not that of pods.
 func TestABudgetIsNotRaisedOverAnEvictionThatTheCacheDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)
@@ -94,7 +94,7 @@ func TestABudgetIsNotRaisedOverAnEvictionThatTheCacheDoesNotShow(t *testing.T) {
 	})
 }
 
-// TestAnOldScaleLowersABudgetAndDoesNotRaiseIt has an owner that grew and whose scale cannot be read any more.
+// TestAnOldScaleLowersABudgetAndDoesNotRaiseIt has an owner that was scaled up and whose scale can no longer be read.
 func TestAnOldScaleLowersABudgetAndDoesNotRaiseIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)
@@ -148,7 +148,7 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	})
 }
 
-// marking returns a ready pod that was about to be disrupted since then.
+// marking returns a ready pod that has been marked as about to be disrupted since a given time.
 func marking(name, reason string, since time.Time) *corev1.Pod {
 	p := pod(name)
 	p.Generation = 2
@@ -186,7 +186,7 @@ func TestAStaleDisruptionConditionIsCleared(t *testing.T) {
 	})
 }
 
-// TestAConditionThatTheKubeletTakesOverIsItsOwn has the kubelet write where the cache still shows a stale mark.
+// TestAConditionThatTheKubeletTakesOverIsItsOwn has the kubelet set the condition while the cache still shows the stale one.
 func TestAConditionThatTheKubeletTakesOverIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := marking("p", "EvictionByEvictionAPI", time.Now())

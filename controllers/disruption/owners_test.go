@@ -243,7 +243,7 @@ func TestABrokenScaleMakesNoStormAndHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestAnOwnerThatDoesNotAnswerHoldsUpNobody has one kind whose scales never come, and many owners of it.
+// TestAnOwnerThatDoesNotAnswerHoldsUpNobody has many owners of a kind whose scales cannot be read.
 func TestAnOwnerThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gadgets := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Gadget"}

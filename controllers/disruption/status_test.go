@@ -109,7 +109,7 @@ func TestWhatABudgetAllows(t *testing.T) {
 				t.Errorf("%s: pod %s noted as leaving: %t", c.name, pod.Name, kept)
 			}
 		}
-		// The same again is no change, and neither are notes that are nil and not empty.
+		// Computing the same status again is no change, and neither is nil instead of empty disruptedPods.
 		after.Status.Conditions[0].LastTransitionTime = ago(time.Hour)
 		if again := makePlan(&after, c.pods, expectation{known: true, expected: c.expected, desired: c.desired}, now); again.changed && c.recheck == 0 {
 			t.Errorf("%s: a second look finds a change: %+v", c.name, again.status)

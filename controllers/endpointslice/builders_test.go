@@ -70,7 +70,7 @@ func node(name, zone string) *corev1.Node {
 // run starts the controller at default flags.
 func run(t *testing.T, api *kittest.API) { api.Run(t, Descriptor()) }
 
-// repair lets the time pass after which changed slices are looked at, and everything that follows.
+// repair waits for the time after which changed slices are repaired, and for everything that follows.
 func repair(api *kittest.API) {
 	time.Sleep(repairDelay + time.Millisecond)
 	api.Settle()

@@ -6,7 +6,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, slices list the pods that there are, each once.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, slices list each existing pod once.
 func TestCutAnywhere(t *testing.T) {
 	given := func(t *testing.T, api *kittest.API) {
 		api.Create(t, node("n1", "z1"))

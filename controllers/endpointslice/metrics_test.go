@@ -90,7 +90,7 @@ syncs{result=success}`
 	})
 }
 
-// TestMetricsOfAFamilyThatIsDropped: what a Service had in both families does not count on when it is left with one.
+// TestMetricsOfAFamilyThatIsDropped: when a Service drops a family, its contribution to the gauges is removed.
 func TestMetricsOfAFamilyThatIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := compmetrics.NewKubeRegistry()
@@ -125,7 +125,7 @@ func TestMetricsOfAFamilyThatIsDropped(t *testing.T) {
 	})
 }
 
-// TestSyncsAreCountedByResult: what the end of a namespace refuses is nothing to raise an alarm for.
+// TestSyncsAreCountedByResult: writes that are rejected because the namespace is terminating are not counted as errors.
 func TestSyncsAreCountedByResult(t *testing.T) {
 	going := apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "web-1", errors.New("its namespace goes"))
 	going.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}

@@ -19,8 +19,8 @@ import (
 )
 
 // TestAnySequenceOfEvents disturbs a cluster at random, with watches that lag and break and writes that fail. When it
-// has come to rest, the slices of every Service list each endpoint that its pods call for exactly once, no slice is
-// larger than allowed, and nothing is written any more.
+// has settled, the slices of every Service list each expected endpoint exactly once, no slice is larger than allowed, and
+// nothing is written any more.
 func TestAnySequenceOfEvents(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -58,7 +58,7 @@ func watched() []schema.GroupVersionKind {
 	}
 }
 
-// failing refuses a few writes, and stores a few of which the caller hears nothing.
+// failing rejects a few writes, and carries out a few whose responses are lost.
 func failing(api *kittest.API, rnd *rand.Rand) {
 	luck := make(chan int, 10000) // drawn beforehand: calls come from many goroutines
 	for range cap(luck) {
@@ -148,7 +148,7 @@ func disturbPod(t *testing.T, api *kittest.API, rnd *rand.Rand, app string) {
 	}
 }
 
-// checkAll compares all slices with what the pods and Services call for.
+// checkAll compares all slices with those expected for the pods and Services.
 func checkAll(t *testing.T, api *kittest.API, most int) {
 	t.Helper()
 	pods := kittest.List[corev1.Pod](t, api, "default")

@@ -93,7 +93,7 @@ func TestSelectorChange(t *testing.T) {
 	})
 }
 
-// A terminal pod is listed nowhere, published or not.
+// A pod that has ended is never listed, even with publishNotReadyAddresses.
 func TestTerminalPodsAreNotListed(t *testing.T) {
 	publish := func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }
 	a := pod("web", "a", "10.1.0.1")
@@ -109,7 +109,7 @@ func TestTerminalPodsAreNotListed(t *testing.T) {
 	})
 }
 
-// A ready pod that is deleted keeps serving until it is gone.
+// A ready pod that is deleted keeps serving until it is removed.
 func TestTerminatingPods(t *testing.T) {
 	publish := func(s *corev1.Service) {
 		s.Spec.PublishNotReadyAddresses, s.Spec.Selector = true, map[string]string{"app": "web"}
@@ -133,7 +133,7 @@ func TestTerminatingPods(t *testing.T) {
 	})
 }
 
-// A pod that gets no address at first and then one of IPv6 alone is listed in that family.
+// A pod that at first has no address and then only an IPv6 address is listed in that family.
 func TestDualStack(t *testing.T) {
 	a := pod("web", "a", "", without)
 	web := service("web", dual)
@@ -154,7 +154,7 @@ func TestDualStack(t *testing.T) {
 	})
 }
 
-// Slices stay as they are when the selector goes, and are taken up again when it returns.
+// Slices stay as they are when the selector is removed, and are managed again when it is added again.
 func TestServiceWithoutSelectorIsLeftAlone(t *testing.T) {
 	web, a := service("web"), pod("web", "a", "10.1.0.1")
 	scenario(t, []client.Object{web, a}, func(t *testing.T, api *kittest.API) {
@@ -185,7 +185,7 @@ func TestExternalNameIsLeftAlone(t *testing.T) {
 		func(t *testing.T, api *kittest.API) { api.Expect(t) })
 }
 
-// Edited and deleted slices are repaired without a change of the Service; others' slices are not touched.
+// Edited and deleted slices are repaired without a change of the Service; slices managed by others are left alone.
 func TestManagedSlicesAreRepaired(t *testing.T) {
 	foreign := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "foreign", Namespace: "default", Labels: map[string]string{discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: "me"}},
@@ -230,7 +230,7 @@ func TestManagedSlicesAreRepaired(t *testing.T) {
 	})
 }
 
-// A slice that is being deleted does not hold the Service's endpoints any more.
+// Endpoints in a slice that is being deleted do not count.
 func TestSliceBeingDeletedIsReplaced(t *testing.T) {
 	scenario(t, []client.Object{service("web"), pod("web", "a", "10.1.0.1")}, func(t *testing.T, api *kittest.API) {
 		s := slicesOf(t, api, "web")[0]
@@ -245,7 +245,7 @@ func TestSliceBeingDeletedIsReplaced(t *testing.T) {
 	})
 }
 
-// Someone else's write in between is no failure to tell the user of.
+// A conflict with another writer is not reported to the user.
 func TestConflictsAreQuiet(t *testing.T) {
 	scenario(t, []client.Object{service("web")}, func(t *testing.T, api *kittest.API) {
 		api.FreezeWatch(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), true)
@@ -323,7 +323,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	})
 }
 
-// Changes that come within the batch period cost one write.
+// Changes within the batch period cause one write.
 func TestBatchPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, node("n1", "z1"), service("web"))
@@ -362,7 +362,7 @@ func TestPodsWaitForTheirNode(t *testing.T) {
 	})
 }
 
-// What went wrong is told in one line, and once if it is the same for both families.
+// Errors are reported on one line, and only once if they are the same for both families.
 func TestPodsOfMissingNodesAreNamedInOneLine(t *testing.T) {
 	web := service("web", func(s *corev1.Service) {
 		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
@@ -415,7 +415,7 @@ func TestFailedWritesAreRetried(t *testing.T) {
 	})
 }
 
-// A lagging slice cache makes the Service wait, and not write the same again.
+// If the cache of slices lags, the Service waits instead of writing the same again.
 func TestStaleSliceCache(t *testing.T) {
 	scenario(t, []client.Object{service("web")}, func(t *testing.T, api *kittest.API) {
 		verbs(api)
@@ -457,7 +457,7 @@ func TestAFlipThatTheCacheDoesNotShow(t *testing.T) {
 	})
 }
 
-// A pod that never became ready is taken out when it fails, though its readiness stays as it is.
+// A pod that never became ready is removed when it fails, although its readiness does not change.
 func TestAPodThatFailsUnreadyIsTakenOut(t *testing.T) {
 	a := pod("web", "a", "10.1.0.1", func(p *corev1.Pod) { setReady(p, corev1.ConditionFalse) })
 	scenario(t, []client.Object{service("web"), a}, func(t *testing.T, api *kittest.API) {
@@ -469,7 +469,7 @@ func TestAPodThatFailsUnreadyIsTakenOut(t *testing.T) {
 	})
 }
 
-// Pods may share an address: those on their node's network, or one that got the address of a pod which has run to its end.
+// Pods may share an address: those that use the host network, or one that was given the address of a pod that has ended.
 func TestPodsThatShareAnAddress(t *testing.T) {
 	a, b := pod("web", "a", "10.1.0.1"), pod("web", "b", "10.1.0.1")
 	scenario(t, []client.Object{service("web"), a, b}, func(t *testing.T, api *kittest.API) {

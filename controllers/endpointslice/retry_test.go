@@ -10,7 +10,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// What a quota or a webhook refuses is refused again a moment later.
+// A write that a quota or a webhook rejects would be rejected again a moment later.
 func TestARefusedWriteIsNotRepeatedManyTimesASecond(t *testing.T) {
 	scenario(t, []client.Object{service("web")}, func(t *testing.T, api *kittest.API) {
 		var tries atomic.Int64

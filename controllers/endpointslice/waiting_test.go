@@ -10,8 +10,8 @@ import (
 	"orrery/kit"
 )
 
-// TestNodesThatNeverComeAreForgotten with the last Service that waits for them: nodes of a cluster that grows and shrinks
-// have ever new names.
+// TestNodesThatNeverComeAreForgotten: a missing node is forgotten with the last Service that waits for it. In an autoscaled
+// cluster there are always new names of nodes.
 func TestNodesThatNeverComeAreForgotten(t *testing.T) {
 	r := &reconciler{
 		waiting: newWaiting(), triggers: newTriggers(), zones: newZones(nil), metrics: newMetrics(100),

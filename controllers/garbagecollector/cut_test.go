@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, the same objects are collected, and no owner goes
-// before what holds it.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, the same objects are collected, and no owner is
+// deleted before the dependents that block it.
 func TestCutAnywhere(t *testing.T) {
 	family := func(t *testing.T, api *kittest.API) {
 		owner, other := configMap("owner"), configMap("other")

@@ -9,7 +9,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, each pod is made once and counted once.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, each pod is created once and counted once.
 func TestCutAnywhere(t *testing.T) {
 	given := func(opts ...jobOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) {

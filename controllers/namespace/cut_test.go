@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, a namespace goes with all that is in it, and what
-// is in others stays.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, a namespace is deleted with all its objects, and
+// objects in other namespaces stay.
 func TestCutAnywhere(t *testing.T) {
 	widget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	kittest.EveryCut(t, kittest.Play{

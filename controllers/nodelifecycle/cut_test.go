@@ -10,7 +10,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, a node that is not ready has its taints and its
+// TestCutAnywhere: however the process is disturbed, at any of its writes, a node that is not ready has its taints and its
 // pods are marked, and so it is, in the end, with nodes that fall silent.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{

@@ -10,7 +10,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, nodes get what their pools ask for, and back what
+// TestCutAnywhere: however the process is disturbed, at any of its writes, nodes get what their pools ask for, and back what
 // they had.
 func TestCutAnywhere(t *testing.T) {
 	given := func(t *testing.T, api *kittest.API) {

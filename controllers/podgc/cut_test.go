@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, the same pods go, and no more of those that ended
-// than are too many.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, the same pods are removed, and no more finished
+// pods than exceed the threshold.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{
 		Run: []any{withThreshold(t, 2)}, Rest: 3 * time.Minute,

@@ -100,7 +100,7 @@ func TestEvictedPodsGoFirstAndThenTheOldest(t *testing.T) {
 	})
 }
 
-// TestThresholdZeroKeepsFinishedPodsOnly is the report that all collection stopped with the threshold 0.
+// TestThresholdZeroKeepsFinishedPodsOnly: there was a bug by which a threshold of 0 stopped all garbage collection.
 func TestThresholdZeroKeepsFinishedPodsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, node("n", corev1.ConditionTrue),
@@ -142,7 +142,7 @@ func TestOrphansAreMarkedAndRemovedAfterTheQuarantine(t *testing.T) {
 	})
 }
 
-// TestASweepThatBeginsInTimeEndsTheQuarantine: the one that saw the node first may have begun later than this one.
+// TestASweepThatBeginsInTimeEndsTheQuarantine: the sweep that first saw the node missing may have begun with more delay.
 func TestASweepThatBeginsInTimeEndsTheQuarantine(t *testing.T) {
 	tick := time.Unix(1000, 0)
 	first := tick.Add(30 * time.Millisecond)
@@ -211,8 +211,8 @@ func TestOutOfServiceNodesLoseTheirTerminatingPods(t *testing.T) {
 	})
 }
 
-// TestAStaleOutOfServiceTaintKillsNothing is the report that pods were deleted by force after the operator had taken
-// the taint off, because the cache of nodes was behind.
+// TestAStaleOutOfServiceTaintKillsNothing: there was a bug by which pods were force-deleted after the operator had removed
+// the taint, because the cache of nodes was stale.
 func TestAStaleOutOfServiceTaintKillsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := node("n", corev1.ConditionUnknown, corev1.TaintNodeOutOfService)
@@ -230,8 +230,8 @@ func TestAStaleOutOfServiceTaintKillsNothing(t *testing.T) {
 	})
 }
 
-// TestAPodThatIsHeldIsDeletedOnce is the report that each sweep deleted tens of thousands of pods again that only
-// their finalizers kept.
+// TestAPodThatIsHeldIsDeletedOnce: there was a bug by which each sweep again deleted tens of thousands of pods that existed
+// only because of their finalizers.
 func TestAPodThatIsHeldIsDeletedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)
@@ -253,7 +253,7 @@ func TestAPodThatIsHeldIsDeletedOnce(t *testing.T) {
 	})
 }
 
-// TestASweepRemovesManyPodsAtOnce gives each delete half a second, with which 1,000 pods one by one would take minutes.
+// TestASweepRemovesManyPodsAtOnce makes each delete take half a second: one after the other, 1,000 pods would take minutes.
 func TestASweepRemovesManyPodsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t)

@@ -17,9 +17,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// Cases that have gone wrong in the field, by their number in the Kubernetes issue tracker.
+// Bugs that have occurred in practice, by their number in the Kubernetes issue tracker.
 
-// quota refuses pods beyond a number, as the admission plugin does.
+// quota rejects pods beyond a number, as the admission plugin does.
 func quota(t *testing.T, api *kittest.API, limit int) {
 	api.React(func(r *kittest.Request) *kittest.Reaction {
 		if r.Verb == "create" && r.Resource.Resource == "pods" && len(pods(t, api)) >= limit {
@@ -139,7 +139,7 @@ func TestPodsGoInTheDocumentedOrder(t *testing.T) {
 	}
 }
 
-// rankedPods returns six pods of a set, named in the order in which they are to go.
+// rankedPods returns six pods of a set, named in the order in which they should be deleted.
 func rankedPods(rs *appsv1.ReplicaSet) []client.Object {
 	var out []client.Object
 	add := func(name, node, cost string, age time.Duration) {

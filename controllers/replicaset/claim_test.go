@@ -51,7 +51,7 @@ func TestLabelsDecideWhoseAPodIs(t *testing.T) {
 		if len(all) != 2 || !api.Get(t, first) || ownerOf(first) != "" {
 			t.Fatalf("released: %v, owner %q of the first", names(all), ownerOf(first))
 		}
-		// Taken back, there is one too many. Neither runs: the younger goes.
+		// After it is adopted again there is one pod too many. Neither is running: the younger is deleted.
 		api.TakeWrites()
 		changePod(t, api, first, func(p *corev1.Pod) { p.Labels["app"] = "web" })
 		api.Settle()
@@ -97,7 +97,7 @@ func TestAnOrphanWakesAllSetsThatMatch(t *testing.T) {
 		if reads.of("a") == 0 || reads.of("b") == 0 || reads.of("c") != 0 {
 			t.Errorf("a looked %d times before adopting, b %d times, c %d times; want a and b to", reads.of("a"), reads.of("b"), reads.of("c"))
 		}
-		// Whoever got it has one too many and deletes it.
+		// The set that adopted it has one too many and deletes it.
 		if len(pods(t, api)) != 0 || count(api.Writes(), "delete v1/pods default/stray") != 1 {
 			t.Errorf("writes %v", api.Writes())
 		}

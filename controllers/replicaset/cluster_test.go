@@ -20,7 +20,7 @@ var setKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 
 type setOption func(*appsv1.ReplicaSet)
 
-// newSet returns a ReplicaSet as the server completes it.
+// newSet returns a ReplicaSet with the server's defaults.
 func newSet(name string, replicas int32, opts ...setOption) *appsv1.ReplicaSet {
 	rs := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
@@ -92,7 +92,7 @@ func ready(since time.Time) func(*corev1.Pod) {
 	}
 }
 
-// orphan returns a pod that nobody controls.
+// orphan returns a pod without a controller.
 func orphan(name string, labels map[string]string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels},

@@ -8,7 +8,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, no set gets a pod too many or too few.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, no set gets a pod too many or too few.
 func TestCutAnywhere(t *testing.T) {
 	for name, p := range map[string]kittest.Play{
 		"filling": {Given: func(t *testing.T, api *kittest.API) { api.Create(t, newSet("web", 4)) }},

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A reference that has the UID of a set and another name or kind is none to it.
+// A reference with the UID of a set, but another name or kind, does not refer to the set.
 func TestAPodThatNamesAnotherOwnerIsNoReplica(t *testing.T) {
 	for name, wrong := range map[string]func(*metav1.OwnerReference){
 		"name": func(r *metav1.OwnerReference) { r.Name = "api" },
@@ -33,7 +33,7 @@ func TestAPodThatNamesAnotherOwnerIsNoReplica(t *testing.T) {
 	}
 }
 
-// Whoever may create pods in a namespace can write any owner into them. One of another namespace is not what they get.
+// Anyone who may create pods in a namespace can give them any owner. An owner in another namespace must ignore them.
 func TestAPodOfAnotherNamespaceIsNoReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := newSet("web", 1)

@@ -43,7 +43,7 @@ func TestCreatedPodsFollowTheTemplate(t *testing.T) {
 	})
 }
 
-// The number of pods at no time passes the one wanted, however many bursts it takes to get there.
+// The number of pods never exceeds the desired number, however many bursts it takes to get there.
 func TestLargeSetsScaleInBursts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, newSet("web", 1200))
@@ -66,7 +66,7 @@ func TestLargeSetsScaleInBursts(t *testing.T) {
 	})
 }
 
-// TestAStopIsNoFailure: pods that are not made or deleted as the process stops are none that the server has refused.
+// TestAStopIsNoFailure: calls that are not made because the process is stopping are not reported as failures.
 func TestAStopIsNoFailure(t *testing.T) {
 	for _, size := range []int32{400, 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAStopIsNoFailure(t *testing.T) {
 	}
 }
 
-// A burst has to be seen in the cache before the next one is begun.
+// The cache must show a burst before the next one is begun.
 func TestABurstWaitsForTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, newSet("web", 0))
@@ -157,7 +157,7 @@ func TestADeletionThatFailsIsReportedAndTriedAgain(t *testing.T) {
 	})
 }
 
-// A pod that has gone before the deletion reaches it is no failure.
+// Deleting a pod that no longer exists is no failure.
 func TestAPodThatIsGoneNeedsNoDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, newSet("web", 2))
@@ -289,7 +289,7 @@ func TestNothingIsWrittenForNothing(t *testing.T) {
 		api.Run(t, Descriptor()) // as after a restart
 		api.Settle()
 		api.Expect(t)
-		// What somebody else has written into the status is put right.
+		// A change of the status by somebody else is corrected.
 		rs = get(t, api, "web")
 		rs.Status.Replicas = 7
 		api.Update(t, rs)

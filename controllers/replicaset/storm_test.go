@@ -13,7 +13,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// doomed has every pod meet its end 30 ms after it was made.
+// doomed makes every pod end 30 ms after its creation.
 func doomed(end func(context.Context, *client.Client, *corev1.Pod) error) kit.InitFunc {
 	return func(cc kit.ControllerContext) (bool, error) {
 		store := kit.Store[corev1.Pod](cc)
@@ -59,7 +59,7 @@ func TestPodsThatGoAtOnceAreMadeAnewAtAMeasuredPace(t *testing.T) {
 				made := countCalls(api, "create", "pods")
 				api.Run(t, Descriptor())
 				time.Sleep(10 * time.Second)
-				// Twice as many as are asked for, 30 more, and 20 a second.
+				// Twice the desired number plus 30 at once, and then 20 a second.
 				if n := made.of(""); n < 150 || n > 260 {
 					t.Errorf("%d pods were made in 10 s", n)
 				}

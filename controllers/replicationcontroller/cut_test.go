@@ -6,7 +6,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, there is no pod too many or too few.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, there is no pod too many or too few.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{
 		Run: []any{Descriptor()}, World: kittest.Kubelet(nil),

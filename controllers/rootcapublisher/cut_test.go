@@ -8,7 +8,7 @@ import (
 	"orrery/options"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, each namespace has the bundle.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, each namespace has the bundle.
 func TestCutAnywhere(t *testing.T) {
 	start := func(cc kit.ControllerContext) (bool, error) {
 		cc.RootCA = []byte("CA")

@@ -111,7 +111,7 @@ func TestWithoutACATheConfigMapIsThere(t *testing.T) {
 	})
 }
 
-// TestNothingIsPublishedWhereANamespaceGoes is the report of creates that were refused again and again.
+// TestNothingIsPublishedWhereANamespaceGoes: there was a bug by which creates were retried, and rejected, again and again.
 func TestNothingIsPublishedWhereANamespaceGoes(t *testing.T) {
 	ca := bundle(t, 1)
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, each namespace has its account.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, each namespace has its account.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{
 		Run: []any{Descriptor()},

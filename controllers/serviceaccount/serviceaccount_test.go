@@ -42,7 +42,7 @@ func TestEveryActiveNamespaceHasADefaultAccount(t *testing.T) {
 		api.Settle()
 		api.Expect(t)
 
-		// A namespace that is being emptied must not get its account back.
+		// The account must not be created again in a terminating namespace.
 		api.Delete(t, namespace("shop"))
 		api.Settle()
 		api.Remove(t, account("shop", "default"))

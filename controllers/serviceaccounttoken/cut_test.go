@@ -8,8 +8,8 @@ import (
 	"orrery/options"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, tokens are filled, and those of accounts that are
-// gone go.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, tokens are filled in, and those of deleted accounts
+// are deleted.
 func TestCutAnywhere(t *testing.T) {
 	key := signingKey(t)
 	d := Descriptor(&options.Shared{ServiceAccountKeyFile: key, ServiceAccountTokenSyncs: 5})

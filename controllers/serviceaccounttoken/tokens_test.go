@@ -112,7 +112,7 @@ func TestASecretOfNobodyIsDeleted(t *testing.T) {
 	})
 }
 
-// TestTheServerIsAskedBeforeASecretIsDeleted: the caches of accounts and Secrets are not in step.
+// TestTheServerIsAskedBeforeASecretIsDeleted: the caches of accounts and Secrets are not synchronised.
 func TestTheServerIsAskedBeforeASecretIsDeleted(t *testing.T) {
 	key := signingKey(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestADeletedSecretLeavesTheAccountsList(t *testing.T) {
 	})
 }
 
-// TestAReferenceThatTheCacheDoesNotShowIsDropped: the account was given the Secret a moment before the Secret went.
+// TestAReferenceThatTheCacheDoesNotShowIsDropped: the Secret was added to the account just before it was deleted.
 func TestAReferenceThatTheCacheDoesNotShowIsDropped(t *testing.T) {
 	key := signingKey(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestACompleteSecretWithoutUIDGoesWithItsAccount(t *testing.T) {
 	}
 }
 
-// TestASecretThatNamesAnotherAccountByNow: what is queued for the account that it named before must not delete it.
+// TestASecretThatNamesAnotherAccountByNow: the key for the account that it named before must not lead to its deletion.
 func TestASecretThatNamesAnotherAccountByNow(t *testing.T) {
 	key := signingKey(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestWithoutAKeyNothingRuns(t *testing.T) {
 	}
 }
 
-// oneCA is a certificate that never expires in a test: only its form is looked at.
+// oneCA is a CA certificate. It does not matter when it expires: only its form is checked.
 const oneCA = `-----BEGIN CERTIFICATE-----
 MIIBcjCCARegAwIBAgIUJb1Pmo5QOQBhvLOhjEkxOq9i+AMwCgYIKoZIzj0EAwIw
 DTELMAkGA1UEAwwCY2EwIBcNMjYxMTI5MTcwOTA0WhgPMjEyNjExMDUxNzA5MDRa

@@ -8,7 +8,7 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, a set ends as if nothing had, and no pod or claim
+// TestCutAnywhere: however the process is disturbed, at any of its writes, a set ends as if it had not been, and no pod or claim
 // is made or deleted once more.
 func TestCutAnywhere(t *testing.T) {
 	db := func(opts ...setOption) func(*testing.T, *kittest.API) {

@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, those pods are evicted that have to go, each marked
-// before it is deleted, and no other.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, the right pods are evicted, and no others, and each
+// is marked before it is deleted.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{
 		Run: []any{Descriptor()}, Rest: 2 * time.Minute,

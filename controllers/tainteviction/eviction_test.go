@@ -44,7 +44,7 @@ func TestAnEvictedPodIsMarkedAndThenDeleted(t *testing.T) {
 		if got := events(api); !slices.Equal(got, []string{"Normal TaintManagerEviction Pod default/p: Marking for deletion Pod default/p"}) {
 			t.Errorf("events = %q", got)
 		}
-		// While it stops, further taints change nothing.
+		// While the pod is terminating, further taints have no effect.
 		api.TakeWrites()
 		retaint(t, api, "n", taint("a"), taint("b"))
 		api.Pass(20 * time.Second)
@@ -94,7 +94,7 @@ func TestAFailedEvictionIsTriedAgainAndAnnouncedOnce(t *testing.T) {
 	})
 }
 
-// TestTheTimeCountsFromWhenThisProcessSawTheTaint: a new leader starts it anew, as upstream's does.
+// TestTheTimeCountsFromWhenThisProcessSawTheTaint: a new leader starts counting again, as upstream does.
 func TestTheTimeCountsFromWhenThisProcessSawTheTaint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, node("n", taint("a")), pod("p", "n", tolerates("a", 300)))
@@ -214,7 +214,8 @@ func TestASuccessorHasATimeOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestTheRestOfTheTaintsDecides: when the taint goes that set a time, a pod that tolerates the others for ever stays.
+// TestTheRestOfTheTaintsDecides: if the taint that limited the time is removed, a pod that tolerates the others for ever
+// stays.
 func TestTheRestOfTheTaintsDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, node("n", taint("team"), taint("lost")), pod("p", "n", tolerates("team"), tolerates("lost", 30)))
@@ -231,8 +232,8 @@ func TestTheRestOfTheTaintsDecides(t *testing.T) {
 	})
 }
 
-// TestManyPendingDeletionsAreCheap is the report of memory that grew with each pod that came and went. The bounds are
-// wide: upstream has a goroutine's timer and two strings for each.
+// TestManyPendingDeletionsAreCheap: there was a bug by which memory grew with each pod that came and went. The bounds are
+// wide: upstream needs a goroutine's timer and two strings per pod.
 func TestManyPendingDeletionsAreCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10,000 pods")
@@ -278,8 +279,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestANewPodIsNotEvictedForATaintThatIsGone is the report of a scheduler that knew that a taint was gone, and bound a
-// pod to the node, before this controller did (kubernetes/kubernetes#119862).
+// TestANewPodIsNotEvictedForATaintThatIsGone: the scheduler may see that a taint is removed, and bind a pod to the node,
+// before this controller sees it (kubernetes/kubernetes#119862).
 func TestANewPodIsNotEvictedForATaintThatIsGone(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -7,7 +7,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: whatever happens to the process at whichever write, each Job goes once, and none that has time.
+// TestCutAnywhere: however the process is disturbed, at any of its writes, each Job is deleted once, and none before its TTL has
+// expired.
 func TestCutAnywhere(t *testing.T) {
 	kittest.EveryCut(t, kittest.Play{
 		Run: []any{Descriptor()},

@@ -77,7 +77,7 @@ func TestFinishedJobsGoWhenTheirTimeIsOver(t *testing.T) {
 	})
 }
 
-// TestARaisedTTLIsHonoured is the first half of the report of Jobs that were deleted by what a cache remembered.
+// TestARaisedTTLIsHonoured: there was a bug by which Jobs were deleted because of a stale cache.
 func TestARaisedTTLIsHonoured(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -102,7 +102,7 @@ func TestARaisedTTLIsHonoured(t *testing.T) {
 	}
 }
 
-// TestANewJobOfTheSameNameStays is the other half.
+// TestANewJobOfTheSameNameStays is about the same bug.
 func TestANewJobOfTheSameNameStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := job("j", 5, time.Now())
@@ -122,7 +122,7 @@ func TestANewJobOfTheSameNameStays(t *testing.T) {
 		if j := job("j", 0, time.Time{}); !api.Get(t, j) || j.DeletionTimestamp != nil || j.UID == old.UID {
 			t.Error("the new Job was hit by the deletion of the old one")
 		}
-		// The cache shows the old one for a while: the server is asked, and has another.
+		// The cache shows the old Job for a while, but the server has a new one.
 		fresh := job("j", 3600, time.Now())
 		api.Get(t, fresh)
 		api.Remove(t, fresh)
@@ -136,7 +136,7 @@ func TestANewJobOfTheSameNameStays(t *testing.T) {
 	})
 }
 
-// TestAFinishInTheFutureDefersTheDeletion is what clocks that differ lead to.
+// TestAFinishInTheFutureDefersTheDeletion is about clock skew.
 func TestAFinishInTheFutureDefersTheDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, job("j", 5, time.Now().Add(time.Hour)))

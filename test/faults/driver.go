@@ -24,7 +24,7 @@ import (
 
 const namespace = "faults"
 
-// driver changes workloads as users do. Calls that fail are left out: the API server may be away.
+// driver changes workloads as users do. Failed calls are ignored: the API server may be down.
 type driver struct {
 	c       *cluster.Cluster
 	api     kubernetes.Interface
@@ -38,7 +38,7 @@ type driver struct {
 	remote  []*remoteNode
 	only    string // controllers whose workloads are made, with commas between them; empty for all
 	placed  int    // pods made on remote nodes
-	woken   int    // nodes
+	touches int    // nodes
 }
 
 // action is one kind of change.
@@ -52,7 +52,7 @@ func newDriver(c *cluster.Cluster, any dynamic.Interface, r *rand.Rand, has func
 	return &driver{c: c, api: c.Client(), any: any, rand: r, has: has, decided: map[types.UID]bool{}}
 }
 
-// prepare makes the workloads that live through the run and lists the changes.
+// prepare creates the workloads that exist for the whole run, and collects the actions.
 func (d *driver) prepare(ctx context.Context) error {
 	if err := d.makeNamespace(ctx, namespace); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (d *driver) prepare(ctx context.Context) error {
 	return nil
 }
 
-// play makes changes until ctx ends.
+// play carries out actions until ctx ends.
 func (d *driver) play(ctx context.Context) {
 	for sleep(ctx, 50*time.Millisecond) {
 		for i := range d.actions {
@@ -98,12 +98,12 @@ func (d *driver) play(ctx context.Context) {
 	}
 }
 
-// often adds a change that is made about every so often.
+// often adds an action that is carried out about once per period.
 func (d *driver) often(every time.Duration, run func(context.Context) error) {
 	d.actions = append(d.actions, action{every: every, run: run})
 }
 
-// patch changes one of the objects by a merge patch.
+// patch changes one of the objects with a merge patch.
 func (d *driver) patch(kind string, names []string, patch func() string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		name, data := names[d.rand.IntN(len(names))], []byte(patch())
@@ -120,7 +120,7 @@ func (d *driver) patch(kind string, names []string, patch func() string) func(co
 	}
 }
 
-// version is a patch that rolls out one of a few versions, so that some come again.
+// version is a patch that rolls out one of a few versions, so that rollbacks occur.
 func (d *driver) version() string {
 	return fmt.Sprintf(`{"spec":{"template":{"metadata":{"labels":{"version":"v%d"}}}}}`, d.rand.IntN(6))
 }
@@ -187,7 +187,7 @@ func (d *driver) budgets(ctx context.Context) error {
 	return nil
 }
 
-// manyJobs makes Jobs while few enough run, and lets some of their pods fail.
+// manyJobs creates Jobs, up to a limit of running ones, and makes some of their pods fail.
 func (d *driver) manyJobs(context.Context) error {
 	d.often(2*time.Second, func(ctx context.Context) error {
 		list, err := d.api.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
@@ -206,8 +206,8 @@ func (d *driver) manyJobs(context.Context) error {
 	return nil
 }
 
-// decidePods lets some of the pods of Jobs fail that have not started yet. The version makes sure of that: a pod that has
-// succeeded must not fail after all.
+// decidePods makes some of the pending pods of Jobs fail. The patch is bound to the resourceVersion: a pod that has
+// succeeded in the meantime must not fail.
 func (d *driver) decidePods(ctx context.Context) error {
 	pods, err := d.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=work", FieldSelector: "status.phase=Pending"})
 	if err != nil {
@@ -251,7 +251,7 @@ func (d *driver) cronJobs(ctx context.Context) error {
 	return nil
 }
 
-// endJobs does the work of a Job controller that is not there: Jobs end when their time is over.
+// endJobs stands in for the Job controller if the manager does not run it: it completes Jobs after their duration.
 func (d *driver) endJobs(ctx context.Context) error {
 	list, err := d.api.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -274,7 +274,7 @@ func (d *driver) endJobs(ctx context.Context) error {
 	return nil
 }
 
-// finish lets everything come to an end: no CronJob starts another Job, and those whose Jobs would run on are deleted.
+// finish prepares for everything to settle: it suspends CronJobs, and deletes those whose Jobs run for long.
 func (d *driver) finish(ctx context.Context) error {
 	list, err := d.api.BatchV1().CronJobs(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"orrery/hack/localcluster/faultproxy"
 )
 
-// breaker breaks things.
+// breaker injects faults.
 type breaker struct {
 	c     *cluster.Cluster
 	proxy *faultproxy.Proxy
@@ -28,10 +28,10 @@ type breaker struct {
 	counts map[string]int
 }
 
-// fault is one way to break something. It says what it does and returns when it is over.
+// fault is one kind of fault. It logs what it does and returns when the fault is over.
 type fault struct {
 	name string
-	// share is how often it is in the bag from which faults are drawn.
+	// share is how many times the fault is in the bag from which faults are drawn.
 	share int
 	run   func(ctx context.Context) error
 }
@@ -52,8 +52,8 @@ func (b *breaker) faults() []fault {
 	}
 }
 
-// play breaks one thing after the other until ctx ends, and tells disturbed after each. Faults come from a bag that is
-// filled again when it is empty, so that a short run has all of them; only a kill at a slot has its own time.
+// play injects one fault after the other until ctx ends, and calls disturbed after each. Faults are drawn from a bag that is
+// refilled when it is empty, so that even a short run has all of them; only the kill at a CronJob's slot is scheduled.
 func (b *breaker) play(ctx context.Context, disturbed func()) {
 	var bag []fault
 	for sleep(ctx, b.between(500, 4000)) {
@@ -77,15 +77,15 @@ func (b *breaker) play(ctx context.Context, disturbed func()) {
 	}
 }
 
-// untilSlot returns how long it is until CronJobs are due.
+// untilSlot returns the time until CronJobs are due.
 func untilSlot() time.Duration { return time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)) }
 
-// between returns a time of so many milliseconds.
+// between returns a random duration between two numbers of milliseconds.
 func (b *breaker) between(low, high int) time.Duration {
 	return time.Duration(low+b.rand.IntN(high-low)) * time.Millisecond
 }
 
-// sleep waits and reports whether ctx lives on.
+// sleep waits, and returns false if ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -101,7 +101,7 @@ func (b *breaker) kill(context.Context) error {
 	return b.k.down(syscall.SIGKILL, away)
 }
 
-// killAtSlot kills the manager when CronJobs are due: while their Jobs are being made and recorded.
+// killAtSlot kills the manager when CronJobs are due, while it creates and records their Jobs.
 func (b *breaker) killAtSlot(ctx context.Context) error {
 	after, away := b.between(90, 500), b.between(0, 3000)
 	if !sleep(ctx, untilSlot()+after) {
@@ -142,7 +142,7 @@ func (b *breaker) cut(context.Context) error {
 	return nil
 }
 
-// late makes the watches of some kinds show everything some seconds late.
+// late delays the watches of some kinds by a few seconds.
 func (b *breaker) late(ctx context.Context) error {
 	by, d := b.between(500, 6000), b.between(5000, 15000)
 	var kinds []string
@@ -178,7 +178,7 @@ func changes(r *http.Request) bool {
 	return r.Method == http.MethodPut || r.Method == http.MethodPatch
 }
 
-// storm refuses a share of the requests. The lease is spared, or every storm would end the manager.
+// storm rejects a share of the requests, except those for the lease: otherwise every storm would end the manager.
 func (b *breaker) storm(code int, reason string, hit func(*http.Request) bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		d, share := b.between(2000, 8000), 1+b.rand.IntN(9)
@@ -199,7 +199,7 @@ func (b *breaker) storm(code int, reason string, hit func(*http.Request) bool) f
 	}
 }
 
-// lose carries writes out and loses the answers of some, and loses others before they are carried out.
+// lose drops the responses to some writes that have been carried out, and drops other writes before they are.
 func (b *breaker) lose(ctx context.Context) error {
 	d, share := b.between(2000, 8000), 1+b.rand.IntN(5)
 	say("FAULT the answers to %d of 10 writes are lost, and as many writes, for %v", share, d)
@@ -226,7 +226,7 @@ func (b *breaker) throw(n int) int {
 	return b.dice.IntN(n)
 }
 
-// summary says what was broken how often.
+// summary returns how often each fault was injected.
 func (b *breaker) summary() string {
 	var out []string
 	for _, f := range b.faults() {

@@ -15,7 +15,7 @@ import (
 	"orrery/test/faults/checker"
 )
 
-// managerArgs make the lease short, so that a manager that was killed is soon followed by the next.
+// managerArgs make the lease short, so that the next manager soon takes over after a kill.
 var managerArgs = []string{
 	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=1s",
 	"--kube-api-qps=1000", "--kube-api-burst=2000", "-v=2",
@@ -47,8 +47,8 @@ func (k *keeper) start(ctx context.Context) error {
 	return nil
 }
 
-// keep starts the manager and the scheduler again whenever they have ended, as a kubelet does. A manager that loses its
-// lease ends by itself.
+// keep restarts the manager and the scheduler whenever they have ended, as a kubelet does. A manager that loses its lease
+// exits by itself.
 func (k *keeper) keep(ctx context.Context) {
 	for {
 		select {
@@ -81,7 +81,7 @@ func (k *keeper) process() *cluster.Process {
 	return k.p
 }
 
-// down ends the manager with a signal and keeps it down for some time.
+// down ends the manager with a signal and delays its restart.
 func (k *keeper) down(signal syscall.Signal, d time.Duration) error {
 	k.mu.Lock()
 	k.held = true
@@ -102,7 +102,7 @@ func (k *keeper) down(signal syscall.Signal, d time.Duration) error {
 	return err
 }
 
-// dump ends the manager and has it say in its log what each of its goroutines was waiting for.
+// dump makes the manager write the stacks of all goroutines to its log and exit.
 func (k *keeper) dump() {
 	p := k.process()
 	if err := p.Signal(syscall.SIGQUIT); err != nil {
@@ -118,7 +118,7 @@ func (k *keeper) dump() {
 
 var crash = regexp.MustCompile(`Caught a panic|^panic: |^fatal error: |DATA RACE|Observed a panic`)
 
-// crashes returns the lines of the manager's logs that tell of crashes.
+// crashes returns the lines of the manager's logs that report crashes.
 func (k *keeper) crashes() (lines []string) {
 	for _, p := range k.c.ControllerManagers() {
 		text, err := os.ReadFile(p.LogPath())

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// leftovers returns the objects of every kind that the server has in namespaces that it does not have.
+// leftovers returns the objects of every kind in namespaces that do not exist.
 func leftovers(ctx context.Context, c kubernetes.Interface, any metadata.Interface) (found []string, err error) {
 	kinds, err := c.Discovery().ServerPreferredNamespacedResources()
 	if err != nil {

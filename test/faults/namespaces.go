@@ -30,8 +30,8 @@ func (d *driver) makeNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// namespaces makes namespaces and deletes them again, soon or late. Objects are being made in them all the time, some of
-// which somebody holds for a while.
+// namespaces creates namespaces and deletes them, some soon and some late. Meanwhile it keeps creating objects in them, some
+// with a finalizer that is removed only after a while.
 func (d *driver) namespaces(context.Context) error {
 	n := 0
 	var open, left []string // those that live, and those that were deleted a short while ago
@@ -74,11 +74,11 @@ func (d *driver) namespaces(context.Context) error {
 		_, err := d.make(ctx, m, d.rand.IntN(2) == 0)
 		return err
 	})
-	d.often(2*time.Second, func(ctx context.Context) error { return d.letGo(ctx, 3) })
+	d.often(2*time.Second, func(ctx context.Context) error { return d.removeFinalizers(ctx, 3) })
 	return nil
 }
 
-// furnish puts workloads into a namespace.
+// furnish creates workloads in a namespace.
 func (d *driver) furnish(ctx context.Context, ns string) error {
 	web := newDeployment("web", 3, "1", "1")
 	web.Spec.Template.Annotations[terminateAfter] = "8s" // longer than any grace that a namespace is given
@@ -93,8 +93,8 @@ func (d *driver) furnish(ctx context.Context, ns string) error {
 	return err
 }
 
-// letGo takes the finalizer off one of so many objects that are being deleted.
-func (d *driver) letGo(ctx context.Context, oneOf int) error {
+// removeFinalizers removes the finalizer of about one in oneOf objects that are being deleted.
+func (d *driver) removeFinalizers(ctx context.Context, oneOf int) error {
 	var errs []error
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
 	maps, err := d.api.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: checker.OnlyNamespace})

@@ -18,21 +18,21 @@ import (
 const (
 	remote = "faults-remote" // where the pods on nodes are that come and go, and what these nodes are tainted and labelled with
 	grave  = "remote-0"      // a node that is lost in the end
-	// remotes is how many such nodes there are. With those of the cluster that are in their zone no more than half of a
-	// zone is lost at once: beyond that the manager holds evictions back.
+	// remotes is how many such nodes there are. Together with the cluster's other nodes in their zone they are so many that
+	// no more than half of the zone is lost at once: beyond that the manager would slow down evictions.
 	remotes = 7
 	awayMax = 4
 )
 
-// remoteNode is a node of which the driver decides whether it lives.
+// remoteNode is a node whose life and death the driver controls.
 type remoteNode struct {
 	name       string
 	lost, gone bool
 	until      time.Time // when it comes back
 }
 
-// remoteNodes makes nodes that no other pods go to, and pods on them that tolerate their loss for some time. The nodes fall
-// silent and come back, and are removed and come back as others.
+// remoteNodes creates nodes that no other pods run on, and pods on them that tolerate the loss of the node for some time.
+// The nodes stop sending heartbeats and recover, and are deleted and created again.
 func (d *driver) remoteNodes(ctx context.Context) error {
 	if err := d.makeNamespace(ctx, remote); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (d *driver) remoteNodes(ctx context.Context) error {
 	return nil
 }
 
-// createNode makes a node like one of the cluster's.
+// createNode creates a node like one of the cluster's.
 func (d *driver) createNode(ctx context.Context, name string) error {
 	like, err := d.api.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *driver) createNode(ctx context.Context, name string) error {
 	return err
 }
 
-// tolerations let a pod go to these nodes and stay for some seconds, or for ever, when they are lost.
+// tolerations let a pod run on these nodes and stay for some seconds, or for ever, after they are lost.
 func tolerations(seconds *int64) []corev1.Toleration {
 	out := []corev1.Toleration{{Key: remote, Operator: corev1.TolerationOpExists}}
 	for _, key := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
@@ -86,7 +86,7 @@ func tolerations(seconds *int64) []corev1.Toleration {
 	return out
 }
 
-// placePod makes one of the pods that nobody makes anew.
+// placePod creates one of the pods that have no controller to replace them.
 func (d *driver) placePod(ctx context.Context) error {
 	pods, err := d.api.CoreV1().Pods(remote).List(ctx, metav1.ListOptions{LabelSelector: checker.OnlyEvicted})
 	if err != nil || len(pods.Items) > 25 {
@@ -103,7 +103,8 @@ func (d *driver) placePod(ctx context.Context) error {
 	return err
 }
 
-// pick returns one of the nodes that are there and, unless lost ones will do, alive. It returns nil if enough are away.
+// pick returns one of the nodes that exist and, unless lost ones are allowed, are alive. It returns nil if enough nodes are
+// lost or deleted.
 func (d *driver) pick(lost bool) *remoteNode {
 	away := 0
 	var out []*remoteNode
@@ -145,7 +146,7 @@ func (d *driver) removeNode(ctx context.Context) error {
 	return nil
 }
 
-// recover brings back the nodes whose time has come.
+// recover brings back the nodes that have been away long enough.
 func (d *driver) recover(ctx context.Context) error {
 	var errs []error
 	for _, n := range d.remote {
@@ -164,18 +165,18 @@ func (d *driver) bringBack(ctx context.Context, n *remoteNode) error {
 		return err
 	}
 	n.lost, n.gone = false, false
-	return d.wake(ctx, n.name)
+	return d.touchPods(ctx, n.name)
 }
 
-// wake touches the pods on a node that has come back and that were told to go meanwhile: a kubelet would find them by
-// itself, the local cluster's does not.
-func (d *driver) wake(ctx context.Context, node string) error {
+// touchPods touches the pods on a recovered node that were deleted in the meantime, or are pending: a kubelet would notice them
+// by itself, but the local cluster's does not.
+func (d *driver) touchPods(ctx context.Context, node string) error {
 	pods, err := d.api.CoreV1().Pods(remote).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return err
 	}
-	d.woken++
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"woken":"%d"}}}`, d.woken)
+	d.touches++
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"woken":"%d"}}}`, d.touches)
 	for _, p := range pods.Items {
 		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodPending {
 			continue
@@ -187,8 +188,8 @@ func (d *driver) wake(ctx context.Context, node string) error {
 	return nil
 }
 
-// lastNodes brings back all nodes, also those that are away as the answer to a change was lost, and then loses one and
-// removes another one, for good.
+// lastNodes brings back all nodes, including those that are away because the response to a change was lost, and then loses
+// one node and deletes another, for good.
 func (d *driver) lastNodes(ctx context.Context) error {
 	if len(d.remote) == 0 {
 		return nil

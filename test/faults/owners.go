@@ -15,7 +15,7 @@ import (
 	"orrery/test/faults/checker"
 )
 
-// family is where objects own each other, and nobody but the garbage collector deletes what has an owner.
+// family is the namespace of objects that own each other. Only the garbage collector deletes objects with an owner there.
 const family = "faults-family"
 
 // root is an owner that will be deleted.
@@ -24,8 +24,8 @@ type root struct {
 	since time.Time
 }
 
-// owners plants trees of owners and dependents, of a built-in and a custom kind, and deletes their roots in all three
-// ways, soon or late, also while dependents are still being made.
+// owners creates trees of owners and dependents, of a built-in and a custom kind, and deletes their roots with all three
+// propagation policies, some soon and some late, even while dependents are still being created.
 func (d *driver) owners(ctx context.Context) error {
 	if err := d.makeNamespace(ctx, family); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (d *driver) owners(ctx context.Context) error {
 		return err
 	}
 	var roots []root
-	var felled *metav1.OwnerReference // the last root that was deleted
+	var deleted *metav1.OwnerReference // the last root that was deleted
 	n := 0
 	d.often(1200*time.Millisecond, func(ctx context.Context) error {
 		if n++; len(roots) > 12 {
@@ -56,24 +56,24 @@ func (d *driver) owners(ctx context.Context) error {
 		i := d.rand.IntN(len(roots))
 		policy := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}[d.rand.IntN(3)]
 		r := roots[i].OwnerReference
-		if err := d.fell(ctx, r, policy); err != nil {
+		if err := d.deleteOwner(ctx, r, policy); err != nil {
 			return err
 		}
-		roots, felled = slices.Delete(roots, i, i+1), &r
+		roots, deleted = slices.Delete(roots, i, i+1), &r
 		return nil
 	})
 	d.often(2*time.Second, func(ctx context.Context) error { // a dependent that comes too late
-		if felled == nil {
+		if deleted == nil {
 			return nil
 		}
 		n++
-		_, err := d.plant(ctx, fmt.Sprintf("late-%d", n), d.rand.IntN(2) == 0, []metav1.OwnerReference{*felled})
+		_, err := d.plant(ctx, fmt.Sprintf("late-%d", n), d.rand.IntN(2) == 0, []metav1.OwnerReference{*deleted})
 		return err
 	})
 	return nil
 }
 
-// branches makes the dependents of a root, some with dependents of their own, some with a second
+// branches creates the dependents of a root, some with dependents of their own, some with a second
 // owner, some with their root as a dependent.
 func (d *driver) branches(ctx context.Context, name string, r, pillar metav1.OwnerReference) error {
 	r.BlockOwnerDeletion = new(d.rand.IntN(3) > 0)
@@ -102,7 +102,7 @@ func (d *driver) branches(ctx context.Context, name string, r, pillar metav1.Own
 	return nil
 }
 
-// plant makes an object with owners and returns a reference to it.
+// plant creates an object with owners and returns a reference to it.
 func (d *driver) plant(ctx context.Context, name string, custom bool, owners []metav1.OwnerReference) (metav1.OwnerReference, error) {
 	m := metav1.ObjectMeta{Namespace: family, Name: name, OwnerReferences: owners}
 	if len(owners) > 0 {
@@ -115,7 +115,7 @@ func (d *driver) plant(ctx context.Context, name string, custom bool, owners []m
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}, err
 }
 
-// own makes an owner depend on one of its dependents, so that each waits for the other.
+// own makes an owner a dependent of one of its dependents, so that each waits for the other.
 func (d *driver) own(ctx context.Context, o, owner metav1.OwnerReference) error {
 	refs, err := json.Marshal([]metav1.OwnerReference{owner})
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *driver) own(ctx context.Context, o, owner metav1.OwnerReference) error 
 	return err
 }
 
-// make makes a Widget or a ConfigMap.
+// make creates a Widget or a ConfigMap.
 func (d *driver) make(ctx context.Context, m metav1.ObjectMeta, custom bool) (types.UID, error) {
 	if !custom {
 		o, err := d.api.CoreV1().ConfigMaps(m.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: m}, metav1.CreateOptions{})
@@ -153,8 +153,8 @@ func (d *driver) make(ctx context.Context, m metav1.ObjectMeta, custom bool) (ty
 	return o.GetUID(), nil
 }
 
-// fell deletes an owner.
-func (d *driver) fell(ctx context.Context, r metav1.OwnerReference, policy metav1.DeletionPropagation) error {
+// deleteOwner deletes an owner.
+func (d *driver) deleteOwner(ctx context.Context, r metav1.OwnerReference, policy metav1.DeletionPropagation) error {
 	o := metav1.DeleteOptions{PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &r.UID}}
 	if r.Kind == "Widget" {
 		return d.any.Resource(widgets).Namespace(family).Delete(ctx, r.Name, o)

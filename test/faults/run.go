@@ -22,14 +22,14 @@ import (
 
 const (
 	nodes = 5
-	// recovery is how long after a fault the manager may still be waiting for its lease.
+	// recovery is how long the manager may be waiting for its lease after a fault.
 	recovery = 15 * time.Second
-	// ending is how long everything has to settle once nothing is broken any more: longer than the back-off of a Job
-	// whose pods have failed a few times, and than the longest Job.
+	// ending is how long everything may take to settle after the last fault: longer than the backoff of a Job whose pods
+	// have failed a few times, and longer than the longest Job.
 	ending = 4 * time.Minute
 )
 
-// run breaks things for as long as the settings say and returns the number of violations.
+// run injects faults for as long as the settings say and returns the number of violations.
 func run(ctx context.Context, s settings) (broken int, err error) {
 	say("seed %d, for %v, with %s", s.seed, s.duration, s.kind)
 	has, err := controllers(ctx, s)
@@ -88,7 +88,7 @@ func controllers(ctx context.Context, s settings) (func(string) bool, error) {
 	return func(name string) bool { return slices.Contains(built, name) }, nil
 }
 
-// watcher feeds the checker and prints what it finds.
+// watcher feeds the checker and prints the violations that it finds.
 type watcher struct {
 	feed   *feed
 	mu     sync.Mutex // guards check and broken
@@ -134,7 +134,7 @@ func (w *watcher) unsettled() ([]string, []string) {
 	return names, w.check.Show(names)
 }
 
-// play lets changes and faults happen, then lets all settle, and says what was found.
+// play runs changes and faults, then waits until everything has settled, and returns what was found.
 func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (int, error) {
 	live, stop := context.WithCancel(ctx)
 	defer stop()
@@ -186,7 +186,7 @@ func play(ctx context.Context, s settings, k *keeper, b *breaker, d *driver) (in
 	return w.broken, nil
 }
 
-// settle waits until everything is as it is to be, and reports whether it came to that.
+// settle waits until all objects are in their final state, and reports whether they got there.
 func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) bool {
 	w.disturbed()
 	begin := time.Now()
@@ -194,7 +194,7 @@ func (w *watcher) settle(ctx context.Context, c *cluster.Cluster, d *driver) boo
 		if !d.has("job-controller") {
 			_ = d.endJobs(ctx) // again in a moment
 		}
-		_ = d.letGo(ctx, 1)
+		_ = d.removeFinalizers(ctx, 1)
 		_ = d.allReady(ctx)
 		names, lines := w.unsettled()
 		if len(names) == 0 && time.Since(begin) > 2*lag {

@@ -27,8 +27,8 @@ func newService(name string, selector map[string]string, port int) *corev1.Servi
 	}}
 }
 
-// services makes Services over the pods of the workloads: of one app, of some apps, of those that come and go and of those
-// whose readiness changes; and changes what they select and where it listens.
+// services creates Services for the pods of the workloads: of one app, of several apps, of short-lived pods and of pods
+// whose readiness changes. It also changes their selectors and ports.
 func (d *driver) services(ctx context.Context) error {
 	app := func(name string) map[string]string { return map[string]string{"app": name} }
 	early := newService("early", app("scaled"), 80)
@@ -69,7 +69,7 @@ func (d *driver) patchService(ctx context.Context, name, patch string) error {
 	return err
 }
 
-// rebirth makes a Service, or deletes it if it is there: the next one of that name is another one.
+// rebirth creates a Service, or deletes it if it exists, so that there are different Services of the same name.
 func (d *driver) rebirth(ctx context.Context) error {
 	_, err := d.api.CoreV1().Services(namespace).Create(ctx, newService("reborn", map[string]string{"app": flapping}, 80), metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
@@ -78,7 +78,7 @@ func (d *driver) rebirth(ctx context.Context) error {
 	return d.api.CoreV1().Services(namespace).Delete(ctx, "reborn", metav1.DeleteOptions{})
 }
 
-// flap changes the readiness of a pod, and lets some be replaced.
+// flap changes the readiness of a pod, and has some replaced.
 func (d *driver) flap(ctx context.Context) error {
 	pods, err := d.api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + flapping})
 	if err != nil || len(pods.Items) == 0 {

@@ -20,8 +20,8 @@ import (
 	"orrery/test/faults/checker"
 )
 
-// lag is how long changes are held, so that those of different kinds, which come on different connections, can be put
-// in the order in which they were stored.
+// lag is how long changes are buffered, so that changes of different kinds, which arrive on different connections, can be
+// sorted into the order in which they were stored.
 const lag = 2 * time.Second
 
 // source is one kind of objects.
@@ -31,7 +31,7 @@ type source struct {
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// sources returns the kinds that rules look at.
+// sources returns the kinds that the rules need.
 func sources(c kubernetes.Interface, custom metadata.Interface) []source {
 	const ns = metav1.NamespaceAll
 	return []source{
@@ -106,7 +106,7 @@ func (f *feed) read(ctx context.Context, s source) {
 	}
 }
 
-// relist takes in what there is, and what is no more.
+// relist lists the objects and queues them, and the removal of those that no longer exist.
 func (f *feed) relist(ctx context.Context, s source, known map[types.UID]metav1.Object) (version string, err error) {
 	list, err := s.list(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -137,7 +137,8 @@ func (f *feed) relist(ctx context.Context, s source, known map[types.UID]metav1.
 	return m.GetResourceVersion(), err
 }
 
-// drain takes in what a watch shows until it ends. It returns where to go on, or "" to list again.
+// drain queues the events of a watch until it ends. It returns the resourceVersion from which to continue, or "" to list
+// again.
 func (f *feed) drain(w watch.Interface, known map[types.UID]metav1.Object, version string) string {
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(metav1.Object)

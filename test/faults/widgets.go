@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// widgets is a custom kind without any meaning.
+// widgets is a custom kind without meaning.
 var widgets = schema.GroupVersionResource{Group: "faults.orrery", Version: "v1", Resource: "widgets"}
 
-// defineWidgets makes the custom kind and waits until it is served.
+// defineWidgets creates the custom kind and waits until it is served.
 func defineWidgets(ctx context.Context, c dynamic.Interface) error {
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	crd := &unstructured.Unstructured{Object: map[string]any{

@@ -16,7 +16,7 @@ import (
 	"orrery/test/faults/checker"
 )
 
-// Annotations on pods that the local cluster's kubelets obey.
+// Annotations on pods that control the local cluster's kubelets.
 const (
 	startAfter     = "localcluster.orrery/start-after"
 	runFor         = "localcluster.orrery/run-for"
@@ -24,7 +24,7 @@ const (
 	terminateAfter = "localcluster.orrery/terminate-after"
 )
 
-// template describes pods that take a while to start and to end.
+// template describes pods that take a while to start and to terminate.
 func template(app, image string, annotations map[string]string) corev1.PodTemplateSpec {
 	if annotations == nil {
 		annotations = map[string]string{startAfter: "300ms", terminateAfter: "400ms"}
@@ -47,7 +47,7 @@ func selector(app string) *metav1.LabelSelector {
 
 func value(text string) *intstr.IntOrString { return new(intstr.Parse(text)) }
 
-// newDeployment describes a Deployment; without a surge it recreates its pods.
+// newDeployment describes a Deployment; without a surge its strategy is Recreate.
 func newDeployment(name string, n int32, surge, unavailable string) *appsv1.Deployment {
 	strategy := appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	if surge != "" {
@@ -88,7 +88,7 @@ func newBudget(app, kind, amount string) *policyv1.PodDisruptionBudget {
 	return b
 }
 
-// onlyEvictions marks a budget whose pods nothing else disrupts.
+// onlyEvictions marks a budget whose pods are disrupted by nothing but evictions.
 func onlyEvictions(b *policyv1.PodDisruptionBudget) *policyv1.PodDisruptionBudget {
 	b.Labels = map[string]string{checker.OnlyEvictions: "true"}
 	return b
@@ -101,7 +101,7 @@ func jobSpec(app, runs string, parallelism, completions int32) batchv1.JobSpec {
 	return batchv1.JobSpec{Parallelism: &parallelism, Completions: &completions, BackoffLimit: new(int32(100)), Template: t}
 }
 
-// randomJob describes one of the Jobs that come and go.
+// randomJob describes one of the short-lived Jobs.
 func randomJob(r *rand.Rand, number int) *batchv1.Job {
 	p := int32(1 + r.IntN(4))
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("work-%d", number)}}

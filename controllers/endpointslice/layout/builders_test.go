@@ -95,7 +95,7 @@ func (w *world) pack(pods []*corev1.Pod) *Plan {
 	})
 }
 
-// step lays the pods out, carries the plan out and returns it. hint lays hints over it first.
+// step makes a plan, adds hints with hint, carries the plan out and returns it.
 func (w *world) step(pods []*corev1.Pod, hint ...func(*Plan)) *Plan {
 	w.t.Helper()
 	before := snapshot(w.slices)
@@ -158,7 +158,7 @@ func (w *world) sizes() []int {
 	return out
 }
 
-// snapshot spells slices out, for comparing all of them.
+// snapshot formats slices, to compare them as a whole.
 func snapshot(list []*discoveryv1.EndpointSlice) string {
 	var b strings.Builder
 	for _, s := range list {

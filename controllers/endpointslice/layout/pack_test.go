@@ -315,8 +315,8 @@ func TestPlaceholderOfAHeadlessServiceIsMarked(t *testing.T) {
 	}
 }
 
-// A Service that was headless and is not any more, as by way of an external name, has to lose the mark: kube-proxy leaves
-// marked slices out. Those of one that has become headless need it.
+// The slices of a Service that is no longer headless must lose the headless label, because kube-proxy ignores slices that
+// have it. Those of a Service that has become headless need it.
 func TestTheHeadlessMarkFollowsTheService(t *testing.T) {
 	w := newWorld(t, 100, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })
 	pods := w.fill(2)
@@ -332,7 +332,7 @@ func TestTheHeadlessMarkFollowsTheService(t *testing.T) {
 	}
 }
 
-// A slice that is taken over is written over the version that was seen, and no later one.
+// The update of a reused slice is bound to the version that was read.
 func TestReuseKeepsIdentity(t *testing.T) {
 	w := newWorld(t, 100)
 	w.step(nil)

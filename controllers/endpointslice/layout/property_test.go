@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TestAnySequenceOfChanges checks, after each of many random changes of pods, Service and slices: every endpoint that
-// is wanted stands in exactly one slice, with its ports and in its state, and nothing else does; no slice is larger
-// than allowed; slices that did not need it are not written; and a second look writes nothing.
+// TestAnySequenceOfChanges checks after each of many random changes of pods, Service and slices that every expected
+// endpoint is in exactly one slice, with its ports and state, and no other endpoint is; that no slice is larger than
+// allowed; that no slice is written without need; and that a second pass writes nothing.
 func TestAnySequenceOfChanges(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -62,7 +62,7 @@ func disturb(rnd *rand.Rand, w *world, pods map[int]*corev1.Pod) {
 	}
 }
 
-// vandalise is what someone else does to a slice.
+// vandalise changes a slice as another writer might.
 func vandalise(rnd *rand.Rand, w *world) {
 	i := rnd.IntN(len(w.slices))
 	s := w.slices[i].DeepCopy()
@@ -161,7 +161,8 @@ func check(t *testing.T, w *world, pods []*corev1.Pod, p *Plan, step int) {
 	}
 }
 
-// wanted spells out the endpoint that a pod should have, or "" for none, from the rules and not from the code.
+// wanted returns the endpoint that a pod should have, formatted, or "" for none. It is written from the rules, independently
+// of the code.
 func wanted(svc *corev1.Service, p *corev1.Pod) string {
 	gone := p.Spec.NodeName == "gone"
 	if p.Status.Phase == corev1.PodFailed || len(p.Status.PodIPs) == 0 || gone && !svc.Spec.PublishNotReadyAddresses {

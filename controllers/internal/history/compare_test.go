@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rewrite returns a revision's data with something changed, as another version would have written it.
+// rewrite returns the data of a revision with a change, as another version would have written it.
 func rewrite(t *testing.T, data []byte, change func(template map[string]any)) string {
 	t.Helper()
 	var doc map[string]any

@@ -74,7 +74,7 @@ func TestALongOwnersNameIsCut(t *testing.T) {
 	}
 }
 
-// Others refuse to cut, and never roll a DaemonSet out whose name leaves no room.
+// Upstream does not truncate, and so never rolls out a DaemonSet whose name is too long.
 func TestALongNameOfADaemonSetIsCutOnlyIfItHasTo(t *testing.T) {
 	template := &corev1.PodTemplateSpec{}
 	hash := podctl.TemplateHash(template, nil)

@@ -24,10 +24,10 @@ import (
 	"orrery/kit/kittest"
 )
 
-// pass is one thing that a test lets a controller do with its keeper.
+// pass is one operation of a controller on its keeper.
 type pass func(ctx context.Context, k *Keeper, set *appsv1.StatefulSet) error
 
-// user is a controller that does one thing.
+// user is a controller that does one pass.
 type user struct {
 	keeper *Keeper
 	do     pass
@@ -39,7 +39,7 @@ func (u *user) Reconcile(ctx context.Context, set *appsv1.StatefulSet) (kit.Resu
 	return kit.Done, kit.Terminal(u.err)
 }
 
-// run lets a controller do one thing to the set "web", in an API that holds it and some revisions.
+// run runs one pass of a controller for the set "web", with an API that holds it and some revisions.
 func run(t *testing.T, format Format, setup func(*kittest.API), do pass, revisions ...*appsv1.ControllerRevision) (*kittest.API, error) {
 	t.Helper()
 	set := &appsv1.StatefulSet{ObjectMeta: *owner("web")}
