@@ -15,7 +15,7 @@ import (
 	"orrery/hack/localcluster/faultproxy"
 )
 
-// behindFaults starts a cluster with a daemon that reaches the API server through a proxy that can misbehave.
+// behindFaults starts a cluster with a daemon that connects to the API server through a proxy that can inject faults.
 func behindFaults(t *testing.T) (*env, *faultproxy.Proxy, *cluster.Process) {
 	t.Helper()
 	e := start(t, cluster.Options{Nodes: 3, Untaint: true})
@@ -80,8 +80,8 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// TestLostAnswers loses the answer to one creation of a pod, once after the API server has stored the pod, and once
-// before it has got the request.
+// TestLostAnswers loses the response to the creation of a pod, once after the API server has stored the pod, and once
+// before it has received the request.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	e, f, _ := behindFaults(t)
@@ -89,7 +89,7 @@ func TestLostAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const want = 7
 			var seen, dropped atomic.Int64
-			// Not the first: slow start would take its failure for one of all.
+			// Not the first: slow start would stop after its failure.
 			drop := func() bool { return seen.Add(1) == 3 && dropped.Add(1) == 1 }
 			if stored {
 				f.Misbehave(nil, func(r *http.Response) error {
@@ -124,7 +124,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// podsMade counts the pods that the daemon has ever made in a namespace.
+// podsMade counts the pods that the daemon has ever created in a namespace.
 func (e *env) podsMade(t *testing.T, namespace string) int {
 	t.Helper()
 	return len(e.audit(t, func(a auditEvent) bool {
@@ -132,7 +132,7 @@ func (e *env) podsMade(t *testing.T, namespace string) int {
 	}))
 }
 
-// TestLateEvents shows pods to the daemon five seconds after they have changed.
+// TestLateEvents delays changes of pods by five seconds.
 func TestLateEvents(t *testing.T) {
 	t.Parallel()
 	e, f, p := behindFaults(t)

@@ -38,18 +38,18 @@ func (a auditEvent) String() string {
 	return fmt.Sprintf("%s %s by %s (%s): %d", a.Verb, a.URI, a.User.Username, a.UserAgent, a.Response.Code)
 }
 
-// byOrrery tells the daemon's requests from those of kube-controller-manager, which has the same names.
+// byOrrery distinguishes the daemon's requests from those of kube-controller-manager, which has the same user names.
 func (a auditEvent) byOrrery() bool {
 	return strings.Contains(a.UserAgent, ") orrery/")
 }
 
-// denied is true of a request that no role allows. Admission answers 403 too, to writes into a namespace that is
-// being deleted for one.
+// denied is true for a request that no role allows. Admission responds with 403 too, for example to writes into a
+// terminating namespace.
 func (a auditEvent) denied() bool {
 	return a.Response.Code == 401 || a.Response.Code == 403 && a.Annotations["authorization.k8s.io/decision"] != "allow"
 }
 
-// writes is true of a request that changes something others see: not of leases, tokens, events and reviews.
+// writes is true for a request that changes objects other than leases, tokens, events and reviews.
 func (a auditEvent) writes() bool {
 	switch a.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":

@@ -16,18 +16,18 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// refusal is what the daemon does with input it cannot work with.
+// refusal is the daemon's reaction to invalid input.
 type refusal struct {
 	code     int
 	messages []string // lines of stderr but for those of the log that are no errors
 	stderr   string
 }
 
-// harmless matches lines that are no message to the user: the log's, and what the election library says when its end
-// comes in the middle of a request.
+// harmless matches lines that are not meant for the user: those of the log, and those that the election library prints if
+// the process ends during a request.
 var harmless = regexp.MustCompile(`^[IW]\d{4} |"Error retrieving lease lock" err="context canceled"`)
 
-// refuse runs the daemon until it ends by itself.
+// refuse runs the daemon until it exits by itself.
 func refuse(t *testing.T, args ...string) refusal {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -52,7 +52,7 @@ func refuse(t *testing.T, args ...string) refusal {
 	return r
 }
 
-// want checks exit code 1, no trace of a crash, and one message that has all the words.
+// want checks that the exit code is 1, that there is no trace of a crash, and that there is one message with all words.
 func (r refusal) want(t *testing.T, words ...string) {
 	t.Helper()
 	if r.code != 1 {
@@ -72,7 +72,7 @@ func (r refusal) want(t *testing.T, words ...string) {
 	}
 }
 
-// TestBadFlags needs no API server: what is wrong is seen before any is asked.
+// TestBadFlags needs no API server: invalid flags are detected before it is contacted.
 func TestBadFlags(t *testing.T) {
 	nonsense := writeFile(t, filepath.Join(t.TempDir(), "nonsense"), []byte("{ this is not: [yaml"))
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestBadSurroundings starts the daemon with flags that are right and a machine or cluster that is not.
+// TestBadSurroundings starts the daemon with valid flags on a machine or cluster that has a problem.
 func TestBadSurroundings(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{NoKwok: true})

@@ -70,7 +70,7 @@ func kubeconfig(t *testing.T, from string, change func(*clientcmdapi.Cluster, *c
 	return path
 }
 
-// throughServer is a copy of the controller manager's kubeconfig with another server.
+// throughServer returns a copy of the controller manager's kubeconfig with another server.
 func (e *env) throughServer(t *testing.T, server string) string {
 	t.Helper()
 	return kubeconfig(t, e.ControllerManagerKubeconfig(), func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = server })

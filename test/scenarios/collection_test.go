@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TestCollection deletes owners in every way that kubectl knows, and things that nobody owns any more.
+// TestCollection deletes owners in every way that kubectl supports, and creates objects whose owners do not exist.
 func TestCollection(t *testing.T) {
 	t.Parallel()
 	e := anywhere(t, 3)
-	// Until the garbage collector learns that a kind is gone, it goes on asking for it.
+	// The garbage collector keeps requesting a removed kind until it notices the removal.
 	e.expect(`Failed to watch.*gadgets\.example\.com`)
 	lost := e.podsOfLostNode(t) // takes a minute, which the others use
 
@@ -174,7 +174,7 @@ func customOwner(t *testing.T, e *env) {
 	})
 	yes := true
 	e.configMaps(t, ns, 2, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Gadget", Name: "g", UID: gadget.GetUID(), BlockOwnerDeletion: &yes})
-	// Longer than the garbage collector needs to learn of a new kind: what is owned by it must not be taken for orphaned.
+	// Longer than the garbage collector takes to discover a new kind: dependents of its objects must not be collected.
 	time.Sleep(3 * time.Second)
 	maps := must(e.Client().CoreV1().ConfigMaps(ns).List(t.Context(), metav1.ListOptions{}))(t)
 	if got := len(maps.Items); got != 3 { // with kube-root-ca.crt

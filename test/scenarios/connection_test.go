@@ -17,7 +17,7 @@ type wire struct {
 	open map[net.Conn]bool
 }
 
-// newWire starts a proxy that ends with the test.
+// newWire starts a proxy that is stopped at the end of the test.
 func newWire(t *testing.T, e *env) *wire {
 	t.Helper()
 	w := &wire{

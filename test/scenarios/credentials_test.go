@@ -18,8 +18,8 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// writers says who may write what: verbs by kind, by service account. A user that is not a controller's account is
-// named in full.
+// writers says who may write what: verbs by kind, by service account. Users that are not accounts of controllers have
+// their full name.
 var writers = map[string]map[string][]string{
 	"deployment-controller": {
 		"replicasets": {"create", "update", "patch", "delete"}, "deployments": {"update", "patch"},
@@ -58,19 +58,19 @@ var writers = map[string]map[string][]string{
 	"node-controller": {
 		"nodes": {"patch", "update"}, "nodes/status": {"patch", "update"}, "pods": {"delete"}, "pods/status": {"patch", "update"},
 	},
-	// The process itself makes the service accounts, and its identity fills in token Secrets.
+	// The process itself creates the service accounts and fills in token Secrets.
 	"system:kube-controller-manager": {
 		"serviceaccounts": {"create", "update", "patch"}, "secrets": {"create", "update", "patch", "delete"},
 	},
 }
 
-// allowed is true of a write that its author is there to do.
+// allowed is true for a write that is the task of its author.
 func allowed(a auditEvent) bool {
 	kinds, known := writers[a.account()]
 	return known && (slices.Contains(kinds[a.kind()], a.Verb) || slices.Contains(kinds["*"], a.Verb))
 }
 
-// TestEachControllerWritesAsItself runs every controller and then asks the API server who did what.
+// TestEachControllerWritesAsItself runs every controller and then checks in the audit log who did what.
 func TestEachControllerWritesAsItself(t *testing.T) {
 	t.Parallel()
 	e := withOrrery(t, 2)
@@ -110,8 +110,7 @@ func TestEachControllerWritesAsItself(t *testing.T) {
 	}
 }
 
-// bootstrapRolesAreKnown compares the rules to which the controllers are held by their own tests with what this server
-// grants them.
+// bootstrapRolesAreKnown compares the rules that the controllers' unit tests enforce with those that this server grants.
 func (e *env) bootstrapRolesAreKnown(t *testing.T) {
 	t.Helper()
 	var known map[string][]rbacv1.PolicyRule
@@ -170,7 +169,7 @@ type: kubernetes.io/service-account-token
 	e.kubectl(t, "delete", "namespace", ns, "--timeout=3m")
 }
 
-// TestTokensAreFetchedTogether reads how long the start waited for the tokens of all controllers.
+// TestTokensAreFetchedTogether measures how long the start waits for the tokens of all controllers.
 func TestTokensAreFetchedTogether(t *testing.T) {
 	e := start(t, cluster.Options{})
 	p := e.manage(t, cluster.Orrery)
@@ -209,7 +208,7 @@ func TestTokensAreFetchedTogether(t *testing.T) {
 
 func unique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// slowness is 1 on a machine with nothing else to do, and more when its processors are wanted by several.
+// slowness is 1 on an idle machine, and more on a busy one.
 func slowness(t *testing.T) time.Duration {
 	text := must(os.ReadFile("/proc/loadavg"))(t)
 	var load float64

@@ -28,7 +28,7 @@ type cronStage struct {
 	slot time.Time // a whole minute
 }
 
-// newCronStage makes the stage. Jobs are not run by anybody: what they tell is written by the test.
+// newCronStage makes the stage. There is no Job controller: the test itself writes the status of Jobs.
 func newCronStage(t *testing.T, e *env) *cronStage {
 	must(e.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cron"}}, metav1.CreateOptions{}))(t)
 	return &cronStage{env: e, ns: "cron", slot: time.Now().UTC().Truncate(time.Minute).Add(-2 * time.Minute)}
@@ -41,7 +41,7 @@ func (s *cronStage) jobName(cronJob string, slot time.Time) string {
 	return fmt.Sprintf("%s-%d", cronJob, slot.Unix()/60)
 }
 
-// create makes a CronJob in UTC, whose last start was so long before the slot.
+// create makes a CronJob in UTC whose last run was some time before the slot.
 func (s *cronStage) create(t *testing.T, name, schedule string, last time.Duration, change func(*batchv1.CronJob)) *batchv1.CronJob {
 	t.Helper()
 	pod := podSpec("fake:1")
@@ -101,7 +101,7 @@ func (s *cronStage) end(t *testing.T, name string, ended batchv1.JobConditionTyp
 	})
 }
 
-// active puts Jobs on the list of active ones.
+// active adds Jobs to the active list.
 func (s *cronStage) active(t *testing.T, cronJob string, jobs ...*batchv1.Job) {
 	t.Helper()
 	api := s.Client().BatchV1().CronJobs(s.ns)
@@ -120,8 +120,8 @@ func (s *cronStage) active(t *testing.T, cronJob string, jobs ...*batchv1.Job) {
 	})
 }
 
-// TestCronJobsAsUpstream gives both managers the same CronJobs, whose slots have all been, and compares what they make
-// of them when they start: Jobs, statuses and events.
+// TestCronJobsAsUpstream gives both managers the same CronJobs, whose slots have all passed, and compares what they do when
+// they start: Jobs, statuses and events.
 func TestCronJobsAsUpstream(t *testing.T) {
 	own(t, "changes the controller manager")
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestCronJobsAsUpstream(t *testing.T) {
 		t.Errorf("kube-controller-manager leads to %d facts; most of them are missing", len(want))
 	}
 	for _, line := range want {
-		// It may look for a Job that it has just deleted, before its cache shows its own status without it.
+		// It may read a Job that it has just deleted, before its cache shows its own status update.
 		if !slices.Contains(is, line) && !strings.HasSuffix(line, "Active job went missing: old-bad") {
 			t.Errorf("only with kube-controller-manager: %s", line)
 		}
@@ -202,7 +202,7 @@ func playCronJobs(t *testing.T, kind cluster.ManagerKind) string {
 	return s.settled(t)
 }
 
-// settled returns what there is when it stays as it is.
+// settled returns the objects once they no longer change.
 func (s *cronStage) settled(t *testing.T) string {
 	t.Helper()
 	var last string
@@ -220,8 +220,8 @@ func (s *cronStage) settled(t *testing.T) string {
 	return last
 }
 
-// text writes down the CronJobs, their Jobs and the events about them, as they are whatever the time and the names that
-// the server makes up.
+// text formats the CronJobs, their Jobs and the events about them, without anything that depends on the time or on
+// generated names.
 func (s *cronStage) text(t *testing.T) string {
 	t.Helper()
 	var lines []string
@@ -263,8 +263,8 @@ func plainJSON(t *testing.T, v any) string {
 	return string(must(json.Marshal(v))(t))
 }
 
-// TestCronJobHandOver ends one manager after it has started the Job of a slot and recorded it, or after it has started
-// it and could not record it, and lets the other take over.
+// TestCronJobHandOver stops one manager after it has started the Job of a slot, with or without having recorded it, and lets
+// the other take over.
 func TestCronJobHandOver(t *testing.T) {
 	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}, {cluster.Orrery, cluster.Orrery}} {

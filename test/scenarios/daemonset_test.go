@@ -16,7 +16,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// daemonSet describes a DaemonSet of the same kind of pods as the other workloads', which take their time to start.
+// daemonSet describes a DaemonSet with the same kind of pods as other workloads have, which take a while to start.
 func daemonSet(name, unavailable, surge, startAfter string) *appsv1.DaemonSet {
 	d := deployment(name, 0)
 	d.Spec.Template.Annotations = map[string]string{"localcluster.orrery/start-after": startAfter}
@@ -34,7 +34,8 @@ func daemonSet(name, unavailable, surge, startAfter string) *appsv1.DaemonSet {
 	}
 }
 
-// daemons is nil once a DaemonSet has an available pod of its present template on so many nodes, and none anywhere else.
+// daemons is nil once a DaemonSet has an available pod of its current template on the wanted number of nodes,
+// and no other pods.
 func (e *env) daemons(t *testing.T, namespace, name string, want int32) error {
 	set, err := e.Client().AppsV1().DaemonSets(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -49,7 +50,7 @@ func (e *env) daemons(t *testing.T, namespace, name string, want int32) error {
 	return errors.Join(err, differ("pods", int32(len(pods)), want))
 }
 
-// TestDaemonSet walks one DaemonSet through what its owner and the owner of the nodes do.
+// TestDaemonSet changes one DaemonSet and its nodes as users and administrators do.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()
 	e := withOrrery(t, 4)
@@ -74,7 +75,7 @@ func TestDaemonSet(t *testing.T) {
 		eventually(t, "its pod", func() error { return e.daemons(t, ns, "web", 5) })
 		for _, p := range must(e.pods(t, ns, "web"))(t) {
 			if p.Spec.NodeName == node {
-				// Times of the API are whole seconds. The pod need not wait for its node to be ready.
+				// Times in the API have a resolution of a second. The pod need not wait for its node to be ready.
 				t.Logf("the pod was made %v after the node was asked for, which took %v to be ready", p.CreationTimestamp.Sub(before.Truncate(time.Second)), ready.Sub(before))
 				if p.CreationTimestamp.After(ready.Add(time.Second)) {
 					t.Errorf("the pod was made at %v, the node was ready at %v", p.CreationTimestamp, ready)
@@ -112,7 +113,7 @@ func TestDaemonSet(t *testing.T) {
 func daemonsUnderQuota(t *testing.T, e *env) {
 	tight := e.namespace(t, "tight")
 	e.kubectl(t, "-n", tight, "create", "quota", "pods", "--hard=pods=2")
-	// Without a quota controller the usage has to be there for admission to count on.
+	// There is no quota controller, so the usage must be set for admission to enforce the quota.
 	e.kubectl(t, "-n", tight, "patch", "resourcequota", "pods", "--subresource=status", "--type=merge", "--patch",
 		`{"status":{"hard":{"pods":"2"},"used":{"pods":"0"}}}`)
 	must(e.Client().AppsV1().DaemonSets(tight).Create(t.Context(), daemonSet("web", "1", "0", "1ms"), metav1.CreateOptions{}))(t)
@@ -145,8 +146,8 @@ func orphanedDaemons(t *testing.T, e *env, ns string) {
 	}
 }
 
-// TestDaemonSetHandOver stops one controller manager in the middle of two updates, one that takes pods away first and one
-// with a surge, and lets the other finish.
+// TestDaemonSetHandOver stops one controller manager in the middle of two updates, one that deletes old pods first and one
+// with a surge, and lets the other finish them.
 func TestDaemonSetHandOver(t *testing.T) {
 	own(t, "changes the controller manager")
 	for _, order := range [][2]cluster.ManagerKind{{cluster.Upstream, cluster.Orrery}, {cluster.Orrery, cluster.Upstream}} {
@@ -187,7 +188,7 @@ func daemonSetHandOver(t *testing.T, from, to cluster.ManagerKind) {
 	if all() == nil {
 		t.Error("the updates were already over: nothing was handed over")
 	}
-	// What is up to date now is not to be touched any more.
+	// Pods that are up to date now must not be touched any more.
 	done, revisions := e.updatedDaemons(t, ns), e.controllerRevisions(t, ns)
 	e.manage(t, to, raised...)
 	eventually(t, "the updates end", all)

@@ -80,7 +80,7 @@ func (e *env) guard(t *testing.T, namespace string, budgets ...*policyv1.PodDisr
 	}
 }
 
-// allows is a budget's status in words.
+// allows formats a budget's status.
 func allows(b *policyv1.PodDisruptionBudget) string {
 	s := b.Status
 	text := fmt.Sprintf("%d of %d/%d/%d", s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods)
@@ -99,7 +99,7 @@ func allows(b *policyv1.PodDisruptionBudget) string {
 	return text
 }
 
-// guarded is nil once the budgets of a namespace say what is wanted.
+// guarded is nil once the budgets of a namespace have the wanted status.
 func (e *env) guarded(t *testing.T, namespace string, want map[string]string) error {
 	t.Helper()
 	got := map[string]string{}
@@ -141,7 +141,7 @@ func (e *env) barePod(t *testing.T, namespace, name, app string, owners ...metav
 	must(e.Client().CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 }
 
-// allReady waits until n pods of a namespace are ready, and no others are there.
+// allReady waits until n pods of a namespace are ready, and there are no others.
 func (e *env) allReady(t *testing.T, namespace string, n int) {
 	t.Helper()
 	eventually(t, fmt.Sprint(n, " ready pods in ", namespace), func() error {
@@ -156,7 +156,7 @@ func (e *env) allReady(t *testing.T, namespace string, n int) {
 	})
 }
 
-// TestBudgets holds both controller managers to the same: the status of budgets over owners of all kinds, and events.
+// TestBudgets requires the same of both controller managers: the status of budgets for owners of all kinds, and events.
 func TestBudgets(t *testing.T) {
 	own(t, "changes the controller manager")
 	for _, kind := range []cluster.ManagerKind{cluster.Upstream, cluster.Orrery} {
@@ -167,8 +167,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// withWidgets starts a cluster with both custom kinds. They are there before the controller manager is:
-// kube-controller-manager takes half a minute to hear of new kinds, and does not try again by itself then.
+// withWidgets starts a cluster with both custom kinds. They exist before the controller manager starts:
+// kube-controller-manager takes half a minute to discover new kinds, and does not retry by itself then.
 func withWidgets(t *testing.T, kind cluster.ManagerKind) *env {
 	t.Helper()
 	e := start(t, cluster.Options{Nodes: 3, Untaint: true})
@@ -230,7 +230,8 @@ func budgetsOf(t *testing.T, e *env) {
 	eventually(t, "events", func() error { return e.told(t, ns, all) })
 }
 
-// touchTwice lets a pod with two budgets change, for kube-controller-manager follows one of them only.
+// touchTwice changes both budgets of the pod that has two: after a change of the pod, kube-controller-manager updates only one
+// of them.
 func (e *env) touchTwice(t *testing.T, ns string) error {
 	for _, b := range []string{"twice-a", "twice-b"} {
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
@@ -264,7 +265,7 @@ func (e *env) unstranded(t *testing.T, namespace, name string) error {
 
 var podNames = regexp.MustCompile(`-[a-z0-9]{5,10}-[a-z0-9]{5}|Chose "[^"]*"`)
 
-// told is nil once the events are those wanted: each text once, without generated names.
+// told is nil once the events are the wanted ones: each message once, without generated names.
 func (e *env) told(t *testing.T, namespaces ...string) error {
 	selector := func(what, app string) string {
 		return fmt.Sprintf("Warning UnmanagedPods %s: Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: %s,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.", what, app)
@@ -296,8 +297,8 @@ func replicationController(name string, replicas int32) *corev1.ReplicationContr
 	}
 }
 
-// TestConcurrentEvictions lets many clients evict at once, for some time, whatever they are allowed to: there are never
-// fewer healthy pods than the budget wants.
+// TestConcurrentEvictions has many clients request evictions at once for some time: there are never fewer healthy pods than
+// the budget requires.
 func TestConcurrentEvictions(t *testing.T) {
 	t.Parallel()
 	const replicas, clients, least = 20, 8, 18
@@ -350,15 +351,15 @@ func TestConcurrentEvictions(t *testing.T) {
 	})
 }
 
-// evictOnce does not wait and try again, as the client does when an eviction is refused.
+// evictOnce requests an eviction without the client's retries after a rejection.
 func (e *env) evictOnce(t *testing.T, eviction *policyv1.Eviction) error {
 	return e.Client().CoreV1().RESTClient().Post().MaxRetries(0).
 		Namespace(eviction.Namespace).Resource("pods").Name(eviction.Name).SubResource("eviction").
 		Body(eviction).Do(t.Context()).Error()
 }
 
-// healthyPods watches the pods of a namespace, n of which are healthy, and says at the end how few there ever were. A
-// watch shows every version in order, so that nothing in between is missed.
+// healthyPods watches the pods of a namespace, n of which are healthy, and returns the lowest number of healthy pods that
+// there ever was. A watch shows every version in order, so that nothing in between is missed.
 func (e *env) healthyPods(t *testing.T, ctx context.Context, ns string, n int) <-chan int {
 	t.Helper()
 	list := must(e.Client().CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}))(t)
@@ -391,7 +392,7 @@ func (e *env) healthyPods(t *testing.T, ctx context.Context, ns string, n int) <
 	return out
 }
 
-// TestBudgetsChangeHands hands budgets over while an eviction that never came to its end is noted in one of them.
+// TestBudgetsChangeHands hands budgets over while one of them records an eviction that was never completed.
 func TestBudgetsChangeHands(t *testing.T) {
 	t.Parallel()
 	e := withWidgets(t, cluster.Upstream)
@@ -436,7 +437,7 @@ func TestBudgetsChangeHands(t *testing.T) {
 	}
 }
 
-// noteEviction does to a budget what an eviction does to it, some time ago, and deletes no pod.
+// noteEviction changes a budget as an eviction some time ago would have, without deleting the pod.
 func (e *env) noteEviction(t *testing.T, ns, name string, ago time.Duration) {
 	t.Helper()
 	pods := must(e.pods(t, ns, name))(t)

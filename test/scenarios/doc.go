@@ -3,16 +3,15 @@
 // cluster rely on. `make scenarios` runs it; ORRERY_BIN names the daemon under
 // test, which is built when it is not set.
 //
-// Every cluster of these tests records what the daemon asks of the API server.
-// When a test ends, whatever it was about, the daemon must not have been denied
-// anything, must not have reported an error that the test did not announce, and
-// must not have crashed.
+// Every cluster of these tests records the daemon's API requests. At the end of
+// every test, the daemon must not have been denied any request, must not have
+// logged an error that the test did not expect, and must not have crashed.
 //
-// With SCENARIOS_KUBECONFIG the scenarios that need nothing but an API run against
-// the cluster that it names, and the others are skipped: `make scenarios-against`.
-// Who starts processes, reads logs or audits calls start or withOrrery, who does
-// not calls anywhere. Pods have images with names such as fake:1; where a real
-// kubelet runs them, it needs images of these names, which do nothing.
+// With SCENARIOS_KUBECONFIG the scenarios that use only the API run against the
+// cluster that it names, and the others are skipped: `make scenarios-against`.
+// Tests that start processes, or read logs or the audit log, call start or
+// withOrrery; all others call anywhere. Pods have images with names such as
+// fake:1; real kubelets need images of these names, which do nothing.
 //
 // ORRERY_LONG=1 makes outages as long as real ones. ORRERY_KEEP=<folder> keeps
 // the logs of failed tests there.

@@ -36,7 +36,7 @@ func (e *env) rehearsed(t *testing.T, p *cluster.Process) (rehearsed, error) {
 	return *o.DryRun, nil
 }
 
-// nothingOpen reports what the dry run would write, which should be nothing.
+// nothingOpen returns an error if the dry run would write anything.
 func (e *env) nothingOpen(t *testing.T, p *cluster.Process) error {
 	r, err := e.rehearsed(t, p)
 	if err == nil && len(r.Writes) > 0 {
@@ -45,8 +45,8 @@ func (e *env) nothingOpen(t *testing.T, p *cluster.Process) error {
 	return err
 }
 
-// TestDryRun runs the daemon beside kube-controller-manager, as before a switch: it stores nothing, has nothing to add to what
-// the other does, and says what it would do once the other is gone.
+// TestDryRun runs the daemon beside kube-controller-manager, as before a migration: it writes nothing, reports nothing that
+// the other leaves undone, and reports what it would write after the other has stopped.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	own(t, "changes the controller manager")
@@ -75,7 +75,7 @@ func TestDryRun(t *testing.T) {
 	if err := upstream.Stop(timeout(t, patience)); err != nil {
 		t.Fatal(err)
 	}
-	// It does not give its lease back.
+	// It does not release its lease.
 	if err := e.Client().CoordinationV1().Leases("kube-system").Delete(t.Context(), "kube-controller-manager", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

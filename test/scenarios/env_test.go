@@ -17,7 +17,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// auditPolicy records what controller managers ask for.
+// auditPolicy records the requests of controller managers.
 //
 //go:embed testdata/audit-policy.yaml
 var auditPolicy []byte
@@ -32,7 +32,7 @@ type env struct {
 	turmoil bool                  // the test breaks the API server: errors and refusals are expected, crashes are not
 }
 
-// start starts a cluster that is stopped and examined with the test.
+// start starts a cluster that is stopped and examined at the end of the test.
 func start(t *testing.T, o cluster.Options) *env {
 	t.Helper()
 	own(t, "starts a control plane or a daemon")
@@ -65,7 +65,7 @@ func withOrrery(t *testing.T, n int, args ...string) *env {
 	return e
 }
 
-// stopNoise is what libraries report when requests are cut short by the end of the process.
+// stopNoise matches what libraries log when the end of the process interrupts requests.
 var stopNoise = []string{`context canceled"`, "Unable to write event .*(write refused|broadcaster is shut down|context canceled)"}
 
 // expect announces errors that the test makes the daemon report.
@@ -77,7 +77,7 @@ func (e *env) expect(patterns ...string) {
 
 func (e *env) auditPath() string { return filepath.Join(e.dir, "audit.log") }
 
-// finish stops the cluster and holds what every run must keep to.
+// finish stops the cluster and checks the rules for every run.
 func (e *env) finish(t *testing.T) {
 	if err := e.Stop(); err != nil {
 		t.Errorf("stop: %v", err)
@@ -136,7 +136,8 @@ func (e *env) orrery() *cluster.Process {
 	return all[len(all)-1]
 }
 
-// namespace makes a namespace, which an existing cluster loses again with the test, and returns its name once pods can be made in it.
+// namespace creates a namespace and returns its name once pods can be created in it. In an existing cluster it is deleted at
+// the end of the test.
 func (e *env) namespace(t *testing.T, name string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -187,7 +188,7 @@ func must[T any](value T, err error) func(*testing.T) T {
 	}
 }
 
-// differ returns an error that says what was found and what was wanted, or nil if they are equal.
+// differ returns an error with both values if they are not equal.
 func differ[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s is %v, want %v", what, got, want)

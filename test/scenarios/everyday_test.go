@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestEveryday does with each controller what is done with it every day, by the API alone, so that any cluster will do:
-// with real kubelets or played ones, with other controllers beside it or not.
+// TestEveryday exercises the everyday uses of each controller through the API alone, so that it works on any cluster: with
+// real or simulated kubelets, with or without other controllers.
 func TestEveryday(t *testing.T) {
 	t.Parallel()
 	e := anywhere(t, 3)
@@ -36,7 +36,7 @@ func TestEveryday(t *testing.T) {
 	}
 }
 
-// everydayAccounts takes away what every namespace is given.
+// everydayAccounts deletes the objects that every namespace is given.
 func everydayAccounts(t *testing.T, e *env, ns string) {
 	core := e.Client().CoreV1()
 	account := must(core.ServiceAccounts(ns).Get(t.Context(), "default", metav1.GetOptions{}))(t)
@@ -76,7 +76,7 @@ func everydayAccounts(t *testing.T, e *env, ns string) {
 	e.gone(t, "secret", ns, "token")
 }
 
-// everydayDaemons rolls a DaemonSet over the nodes that take it.
+// everydayDaemons rolls out a DaemonSet on the eligible nodes.
 func everydayDaemons(t *testing.T, e *env, ns string) {
 	sets := e.Client().AppsV1().DaemonSets(ns)
 	must(sets.Create(t.Context(), daemonSet("web", "2", "0", "1ms"), metav1.CreateOptions{}))(t)
@@ -105,7 +105,7 @@ func everydayDaemons(t *testing.T, e *env, ns string) {
 	e.empty(t, ns, "pods", "controllerrevisions")
 }
 
-// everydaySets updates a StatefulSet without storage, one pod after the other, and makes it smaller.
+// everydaySets updates a StatefulSet without storage, one pod after the other, and scales it down.
 func everydaySets(t *testing.T, e *env, ns string) {
 	must(e.Client().AppsV1().StatefulSets(ns).Create(t.Context(), statefulSet("db", 3), metav1.CreateOptions{}))(t)
 	eventually(t, "three pods", func() error { return e.setSettled(t, ns, "db", 3, 3) })
@@ -128,7 +128,7 @@ func everydaySets(t *testing.T, e *env, ns string) {
 	}
 }
 
-// everydayReplication takes a pod from a ReplicationController, and gives it one too many.
+// everydayReplication deletes a pod of a ReplicationController, and adds one too many.
 func everydayReplication(t *testing.T, e *env, ns string) {
 	core := e.Client().CoreV1()
 	must(core.ReplicationControllers(ns).Create(t.Context(), replicationController("web", 3), metav1.CreateOptions{}))(t)
@@ -151,7 +151,7 @@ func everydayReplication(t *testing.T, e *env, ns string) {
 	eventually(t, "one too many goes", ready)
 }
 
-// everydayJobs lets Jobs run out of time, wait and expire. Their pods would run for ever.
+// everydayJobs has Jobs exceed their deadline, be suspended and expire. Their pods would run for ever.
 func everydayJobs(t *testing.T, e *env, ns string) {
 	jobs := e.Client().BatchV1().Jobs(ns)
 	pod := podSpec("fake:1")
@@ -193,7 +193,7 @@ func everydayJobs(t *testing.T, e *env, ns string) {
 	e.empty(t, ns, "pods")
 }
 
-// everydayBudgets evicts what may be evicted, and no more.
+// everydayBudgets evicts as many pods as allowed, and no more.
 func everydayBudgets(t *testing.T, e *env, ns string) {
 	e.rollOut(t, ns, "web", 2)
 	e.guard(t, ns, budget("web", "web", "2", ""))
@@ -206,7 +206,7 @@ func everydayBudgets(t *testing.T, e *env, ns string) {
 	})
 }
 
-// everydayEnd deletes a namespace with something of everything in it.
+// everydayEnd deletes a namespace with objects of every kind in it.
 func everydayEnd(t *testing.T, e *env, ns string) {
 	must(e.Client().AppsV1().Deployments(ns).Create(t.Context(), deployment("web", 2), metav1.CreateOptions{}))(t)
 	must(e.Client().CoreV1().Services(ns).Create(t.Context(), service("web"), metav1.CreateOptions{}))(t)

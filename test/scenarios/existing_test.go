@@ -17,11 +17,11 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// existing is the kubeconfig of a cluster that runs already. With it, the scenarios that need nothing but the API of a
-// cluster run against that one, whoever its controller manager is, and the others are skipped.
+// existing is the kubeconfig of an existing cluster. If it is set, the scenarios that use only the API run against that
+// cluster, whatever its controller manager, and the others are skipped.
 var existing = os.Getenv("SCENARIOS_KUBECONFIG")
 
-// own skips what an existing cluster cannot be asked for.
+// own skips a test that cannot run on an existing cluster.
 func own(t *testing.T, why string) {
 	t.Helper()
 	if existing != "" {
@@ -29,8 +29,8 @@ func own(t *testing.T, why string) {
 	}
 }
 
-// anywhere returns the existing cluster, or else a new one with n nodes and the daemon in it. Who calls it uses the API
-// and nothing else: no process, no log, no audit.
+// anywhere returns the existing cluster if there is one, or a new one with n nodes and the daemon in it. The caller must use
+// nothing but the API: no processes, logs or audit.
 func anywhere(t *testing.T, n int) *env {
 	t.Helper()
 	if existing == "" {
@@ -49,7 +49,7 @@ func anywhere(t *testing.T, n int) *env {
 	return e
 }
 
-// forget deletes a namespace of an existing cluster with the test.
+// forget deletes a namespace of an existing cluster at the end of the test.
 func (e *env) forget(t *testing.T, name string) {
 	if existing == "" {
 		return
@@ -66,7 +66,7 @@ func (e *env) forget(t *testing.T, name string) {
 	})
 }
 
-// addressFamilies returns of which families a Service has addresses.
+// addressFamilies returns the address families of a Service.
 func (e *env) addressFamilies(t *testing.T, namespace, name string) (ipv4, ipv6 bool) {
 	t.Helper()
 	for _, family := range must(e.Client().CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{}))(t).Spec.IPFamilies {
@@ -83,7 +83,7 @@ func count(n int, is bool) int {
 	return 0
 }
 
-// takesManifests shows the manifests that are for API servers to one.
+// takesManifests checks that an API server accepts the manifests.
 func (e *env) takesManifests(t *testing.T) {
 	t.Helper()
 	const dir = "../../manifests/"
@@ -102,7 +102,7 @@ func (e *env) takesManifests(t *testing.T) {
 }
 
 // TestAnExistingCluster runs some scenarios as `make scenarios-against` does: in a process of their own, against a cluster
-// of which they know the kubeconfig.
+// of which they have only the kubeconfig.
 func TestAnExistingCluster(t *testing.T) {
 	t.Parallel()
 	own(t, "is about a second process")

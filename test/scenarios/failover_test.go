@@ -18,7 +18,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// rounds is how often each measurement of fail-over is made; `make bench-failover` makes ten.
+// rounds is how often each fail-over is measured; `make bench-failover` makes ten rounds.
 func rounds(t *testing.T, usual int) int {
 	text := os.Getenv("ORRERY_ROUNDS")
 	if text == "" {
@@ -64,7 +64,7 @@ func replicated(t *testing.T, n int, args ...string) *replicas {
 
 func (r *replicas) add(t *testing.T) { r.all = append(r.all, r.manage(t, cluster.Orrery, r.args...)) }
 
-// leader waits until one leads and writes, and returns it.
+// leader waits until one of the daemons leads and writes, and returns it.
 func (r *replicas) leader(t *testing.T) (leader *cluster.Process) {
 	t.Helper()
 	eventually(t, "one leads", func() error {
@@ -119,7 +119,7 @@ func (r *replicas) succession(t *testing.T, signal syscall.Signal) time.Duration
 	return took
 }
 
-// createdPod is true of what the load asks for.
+// createdPod is true for the creation of a pod for the load.
 func createdPod(a auditEvent) bool {
 	return a.byOrrery() && a.Verb == "create" && a.kind() == "pods" && a.Response.Code == 201
 }
@@ -144,7 +144,7 @@ func TestFailOverAfterAStop(t *testing.T) {
 	}
 }
 
-// TestFailOverAfterAKill ends the leader of three without a chance to give its lease back.
+// TestFailOverAfterAKill kills the leader of three, which so cannot release its lease.
 func TestFailOverAfterAKill(t *testing.T) {
 	t.Parallel()
 	duration, args := 4*time.Second, shortLease

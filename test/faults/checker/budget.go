@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// budgetPatience is how long a budget may allow more than is true, in calm. The API promises no time; its own patience
-// with a disrupted pod is two minutes.
+// budgetPatience is how long a budget may allow too much while there are no faults. The API promises no time; it waits two
+// minutes itself for the deletion of an evicted pod.
 const budgetPatience = 20 * time.Second
 
-// OnlyEvictions is the label of budgets whose pods nothing disrupts but evictions. They hold at every moment then.
+// OnlyEvictions is the label of budgets whose pods are disrupted by nothing but evictions. They must hold at all times.
 const OnlyEvictions = "only-evictions"
 
 type budget struct {
@@ -124,7 +124,7 @@ func (c *Checker) allowed(b *policyv1.PodDisruptionBudget) int32 {
 	return max(0, healthy-wanted)
 }
 
-// asked returns who decides how many pods a controller of pods has, and that number.
+// asked returns the object that determines how many pods a controller has, and that number.
 func (c *Checker) asked(uid types.UID) (owner types.UID, n int32, ok bool) {
 	if rs := c.sets[uid]; rs != nil {
 		if d := c.deploys[rs.deployment]; d != nil {

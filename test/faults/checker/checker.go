@@ -21,7 +21,7 @@ import (
 type Event struct {
 	// At is when the change was seen.
 	At time.Time
-	// Gone says that the object was removed; it is the last state then.
+	// Gone says that the object was removed; Object is its last state then.
 	Gone bool
 	// Listed says that changes may have been missed: the object was found, or found
 	// missing, by a list.
@@ -31,17 +31,17 @@ type Event struct {
 	Object metav1.Object
 }
 
-// Violation is a moment at which a rule was broken.
+// Violation is a violation of a rule.
 type Violation struct {
 	At     time.Time
 	Rule   string
 	Object string // kind, namespace and name
 	What   string
-	// History is what was seen of the object and of its pods or Jobs before.
+	// History is the earlier changes of the object and of its pods or Jobs.
 	History []string
 }
 
-// String returns the violation with its history, in several lines.
+// String returns the violation with its history, on several lines.
 func (v Violation) String() string {
 	return fmt.Sprintf("%s VIOLATION %s: %s: %s\n    %s", v.At.Format(clock), v.Rule, v.Object, v.What, strings.Join(v.History, "\n    "))
 }
@@ -77,7 +77,7 @@ type Checker struct {
 	nodeless int              // pods that were removed with their node
 }
 
-// New returns a checker that has seen nothing.
+// New returns a checker without any history.
 func New() *Checker {
 	return &Checker{
 		told: map[string]bool{}, histories: map[types.UID]*history{},
@@ -95,7 +95,7 @@ func (c *Checker) Take() []Violation {
 	return out
 }
 
-// Summary says how much was looked at.
+// Summary returns how much was checked.
 func (c *Checker) Summary() string {
 	var slots, finished int
 	for _, cj := range c.cronJobs {
@@ -110,7 +110,7 @@ func (c *Checker) Summary() string {
 		c.eventTotal, c.podsTotal, len(c.sets), len(c.deploys), len(c.stateful), len(c.daemons), len(c.jobs), finished, len(c.cronJobs), slots, len(c.budgets), c.collected, len(c.orphans), c.vanished, len(c.services), c.lost, c.evicted, c.nodeless)
 }
 
-// Unsettled names the objects that are not as they are to be once nothing changes any more.
+// Unsettled names the objects that are not in the state that they must reach once nothing changes any more.
 func (c *Checker) Unsettled() (names []string) {
 	for _, rs := range c.sets {
 		if n := len(c.podsOf(rs.UID, exists)); n != int(*rs.Spec.Replicas) || int(rs.Status.ReadyReplicas) != n {
@@ -152,7 +152,7 @@ func (c *Checker) Unsettled() (names []string) {
 	return slices.Compact(names)
 }
 
-// Show returns what is remembered of the objects with these names, as Unsettled gives them.
+// Show returns the history of the objects with these names, which are as returned by Unsettled.
 func (c *Checker) Show(names []string) (lines []string) {
 	for _, h := range c.histories {
 		for _, n := range names {
@@ -165,15 +165,15 @@ func (c *Checker) Show(names []string) (lines []string) {
 	return lines
 }
 
-// Disturbed says that until a moment the controllers could not do their work, so
-// that what takes too long is not their fault.
+// Disturbed says that the controllers could not do their work until some time, so
+// that they are not to blame for what takes too long.
 func (c *Checker) Disturbed(until time.Time) {
 	if until.After(c.calm) {
 		c.calm = until
 	}
 }
 
-// Apply takes in a change and checks what it may break.
+// Apply adds a change and checks the rules that it may violate.
 func (c *Checker) Apply(e Event) {
 	c.eventTotal++
 	c.now = e.At
@@ -212,7 +212,7 @@ func (c *Checker) Apply(e Event) {
 	}
 }
 
-// Tick lets time pass and checks what may last only so long.
+// Tick advances the time and checks the rules about states that must not last.
 func (c *Checker) Tick(now time.Time) {
 	c.now = now
 	for _, b := range c.budgets {
@@ -226,7 +226,7 @@ func (c *Checker) Tick(now time.Time) {
 	}
 }
 
-// onPod files a pod and checks its controller.
+// onPod records a pod and checks its controller.
 func (c *Checker) onPod(p *corev1.Pod, gone bool) {
 	var owner types.UID
 	if ref := metav1.GetControllerOf(p); ref != nil {
@@ -269,7 +269,7 @@ func (c *Checker) onPod(p *corev1.Pod, gone bool) {
 	c.checkEvictions(p)
 }
 
-// violated records a broken rule, once for each object and moment of calm.
+// violated records a violation, once for each object and time without faults.
 func (c *Checker) violated(rule string, o metav1.Object, others []*corev1.Pod, format string, args ...any) {
 	key := rule + "/" + string(o.GetUID())
 	if c.told[key] {
@@ -288,11 +288,11 @@ func (c *Checker) violated(rule string, o metav1.Object, others []*corev1.Pod, f
 	c.violations = append(c.violations, v)
 }
 
-// departedShown is how many of the pods that are gone are shown with a violation.
+// departedShown is how many of the removed pods are shown with a violation.
 const departedShown = 6
 
-// around returns what else there is to show of an object with a violation: pods, the last ones that are gone, and of a
-// Deployment its ReplicaSets.
+// around returns the objects to show with a violation: the pods, including the last removed ones, and the ReplicaSets of a
+// Deployment.
 func (c *Checker) around(uid types.UID, pods []*corev1.Pod) []types.UID {
 	out := slices.Clone(c.departed[uid])
 	for _, p := range pods {
@@ -306,7 +306,7 @@ func (c *Checker) around(uid types.UID, pods []*corev1.Pod) []types.UID {
 	return out
 }
 
-// podsOf returns the pods of a controller that a test picks, in the order of their names.
+// podsOf returns the pods of a controller that pass a test, sorted by name.
 func (c *Checker) podsOf(owner types.UID, test func(*corev1.Pod) bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range c.pods[owner] {
@@ -320,7 +320,7 @@ func (c *Checker) podsOf(owner types.UID, test func(*corev1.Pod) bool) []*corev1
 
 func exists(*corev1.Pod) bool { return true }
 
-// active pods run or will; those that are being deleted do not count.
+// active reports whether a pod runs or will run, and is not being deleted.
 func active(p *corev1.Pod) bool { return !over(p) && p.DeletionTimestamp == nil }
 
 func over(p *corev1.Pod) bool {
@@ -339,7 +339,7 @@ func ready(p *corev1.Pod) bool {
 	return false
 }
 
-// envelope is between what and what a number may be, by all that was asked for since the object was last settled.
+// envelope is the range of a number, from the smallest to the largest that was desired since the object was last settled.
 type envelope struct {
 	low, high int32
 	known     bool // was settled once: before that there is no lower bound

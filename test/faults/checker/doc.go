@@ -1,10 +1,9 @@
-// Package checker holds the rules that every controller manager must keep at
-// every moment, whatever happens to it, and looks for moments at which they were
-// broken.
+// Package checker holds the invariants that a controller manager must maintain
+// at all times, whatever faults occur, and detects violations.
 //
-// It is fed with the changes of the cluster's objects in the order in which the
-// API server stored them, and with the passing of time. It calls nothing and
-// knows no clock, so that any history can be shown to it.
+// Its input is the changes of the cluster's objects, in the order in which the
+// API server stored them, and the passing of time. It makes no calls and reads
+// no clock, so that it can check any history.
 //
 // The rules:
 //

@@ -17,7 +17,7 @@ import (
 // remembered is how many changes of one object are kept.
 const remembered = 25
 
-// history is what was seen of one object, oldest first.
+// history is the changes of one object, oldest first.
 type history struct{ lines []string }
 
 func (c *Checker) remember(e Event) {
@@ -51,7 +51,7 @@ func name(o metav1.Object) string {
 	return kind + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
-// describe tells in one line what the rules look at.
+// describe returns, on one line, the fields of an object that matter to the rules.
 func describe(o metav1.Object) string {
 	var s string
 	switch o := o.(type) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// job is what is known of a Job, also after it is gone.
+// job is what is known of a Job, even after it is removed.
 type job struct {
 	*batchv1.Job
 	succeeded, failed map[types.UID]bool // the pods that did
@@ -27,7 +27,7 @@ func (c *Checker) onJob(o *batchv1.Job, gone bool) {
 	if j == nil {
 		j = &job{Job: o, succeeded: map[types.UID]bool{}, failed: map[types.UID]bool{}, either: map[types.UID]bool{}, indexes: map[string]bool{}}
 		c.jobs[o.UID] = j
-		// Its pods may have been seen before it, by a list.
+		// A list may have shown its pods first.
 		for _, p := range c.podsOf(o.UID, exists) {
 			c.onJobPod(j, p, false)
 		}
@@ -71,8 +71,8 @@ func tracked(p *corev1.Pod) bool {
 	return false
 }
 
-// onJobPod notes how a pod ended. A pod that is deleted while it runs has failed, unless the Job waits for its end; one
-// whose finalizer is taken off first is one too many, and does not count.
+// onJobPod records how a pod ended. A pod that is deleted while it runs has failed, unless the Job waits for its end. A pod
+// whose finalizer was removed before its end was surplus, and does not count.
 func (c *Checker) onJobPod(j *job, p *corev1.Pod, isNew bool) {
 	index := p.Annotations[batchv1.JobCompletionIndexAnnotation]
 	if isNew && index != "" && j.indexes[index] {
@@ -96,7 +96,7 @@ func (c *Checker) onJobPod(j *job, p *corev1.Pod, isNew bool) {
 	}
 }
 
-// checkJobPods checks that no more pods run than are asked for.
+// checkJobPods checks that no more pods run than desired.
 func (c *Checker) checkJobPods(j *job) {
 	if j.gone || j.DeletionTimestamp != nil {
 		return
@@ -121,7 +121,7 @@ func (c *Checker) checkJobPods(j *job) {
 	}
 }
 
-// checkCounts compares the numbers of the status with those before and with what happened.
+// checkCounts compares the numbers in the status with the earlier ones and with what happened.
 func (c *Checker) checkCounts(j *job, was *batchv1.Job) {
 	if c.ending(j.Namespace) {
 		return // its pods are deleted, and one that succeeds then is what it was first seen to be
@@ -170,10 +170,10 @@ func (c *Checker) checkEnd(j *job) {
 	}
 }
 
-// finalizerPatience is how long the pods of a Job that is gone may keep the finalizer, in calm.
+// finalizerPatience is how long the pods of a removed Job may keep the finalizer while there are no faults.
 const finalizerPatience = time.Minute
 
-// checkLeftFinalizers looks for pods that nobody will release.
+// checkLeftFinalizers looks for pods whose finalizer will never be removed.
 func (c *Checker) checkLeftFinalizers(j *job) {
 	if !j.ended && !j.gone {
 		return
@@ -209,7 +209,7 @@ func (c *Checker) onCronJob(o *batchv1.CronJob, gone bool) {
 	cj.CronJob, cj.gone = o, gone
 }
 
-// onStart notes the slot of a Job that a CronJob has started.
+// onStart records the slot of a Job that a CronJob has started.
 func (c *Checker) onStart(o *batchv1.Job) {
 	slot, ref := o.Annotations[batchv1.CronJobScheduledTimestampAnnotation], metav1.GetControllerOf(o)
 	if slot == "" || ref == nil || c.cronJobs[ref.UID] == nil {
@@ -225,7 +225,7 @@ func (c *Checker) onStart(o *batchv1.Job) {
 	cj.slots[slot] = o.UID
 }
 
-// checkConcurrency checks that the Jobs of a CronJob run one at a time where that is asked for.
+// checkConcurrency checks that the Jobs of a CronJob run one at a time if its concurrency policy requires it.
 func (c *Checker) checkConcurrency(o *batchv1.Job) {
 	ref := metav1.GetControllerOf(o)
 	if ref == nil || c.cronJobs[ref.UID] == nil || c.cronJobs[ref.UID].Spec.ConcurrencyPolicy == batchv1.AllowConcurrent {

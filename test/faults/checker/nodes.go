@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// NodeGrace is how long a node may not renew its lease before it counts as lost; the manager is told so.
+	// NodeGrace is how long a node may fail to renew its lease before it counts as lost; it is a flag of the manager.
 	NodeGrace = 20 * time.Second
-	// OnlyEvicted is the label of pods that go when their node is lost or gone, and for no other reason.
+	// OnlyEvicted is the label of pods that may be deleted only because their node is lost or does not exist.
 	OnlyEvicted = "only-evicted"
-	// blind is the longest time, by its own clock, that a manager at work acts on what is no longer true.
+	// blind is how long, by its own clock, a working manager may act on outdated information.
 	blind = 10 * time.Second
-	// kubelet is the label of nodes that somebody keeps alive.
+	// kubelet is the label of nodes that have a kubelet.
 	kubelet = "kwok.x-k8s.io/node"
 )
 
-// outage is a time for which a node had a taint that drives pods out.
+// outage is a period during which a node had a taint that evicts pods.
 type outage struct {
 	taint corev1.Taint
 	since time.Time // by the clock of who has set it
 	until time.Time // when it was seen to be gone; zero if it is there
 }
 
-// node is what is known of the nodes of one name.
+// node is what is known of the nodes with one name.
 type node struct {
 	*corev1.Node // nil if there is none
 	outages      []outage
@@ -43,7 +43,7 @@ func (c *Checker) nodeNamed(name string) *node {
 	return c.nodes[name]
 }
 
-// onLease notes the signs of life of a node.
+// onLease records the heartbeats of a node.
 func (c *Checker) onLease(o *coordinationv1.Lease) {
 	if o.Namespace != corev1.NamespaceNodeLease || o.Spec.RenewTime == nil {
 		return
@@ -85,10 +85,10 @@ func (c *Checker) onNode(e Event, o *corev1.Node) {
 	}
 }
 
-// checkVerdict looks at a node that counts as lost from now on.
+// checkVerdict checks a node that counts as lost from now on.
 func (c *Checker) checkVerdict(n *node, at time.Time) {
 	for _, r := range n.renewals {
-		// Times of conditions are whole seconds.
+		// The times of conditions have a resolution of a second.
 		if r.Before(at.Add(-blind)) && r.After(at.Add(time.Second-NodeGrace)) {
 			c.violated("heartbeat", n.Node, nil, "it counts as lost since %s, and had renewed its lease at %s", at.Format(clock), r.Format(clock))
 		}
@@ -104,12 +104,12 @@ func readiness(o *corev1.Node) (corev1.ConditionStatus, time.Time) {
 	return "", time.Time{}
 }
 
-// drivesOut picks the taints by which pods are evicted from nodes that are lost or not ready.
+// drivesOut selects the taints that evict pods from nodes that are lost or not ready.
 func drivesOut(t corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoExecute && (t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady)
 }
 
-// begin notes a taint and reports whether it is new.
+// begin records a taint and reports whether it is new.
 func (n *node) begin(t corev1.Taint) bool {
 	for _, o := range n.outages {
 		if o.until.IsZero() && o.taint.Key == t.Key {
@@ -124,7 +124,7 @@ func (n *node) begin(t corev1.Taint) bool {
 	return true
 }
 
-// mend notes which taints are no longer there.
+// mend records which taints have been removed.
 func (n *node) mend(left []corev1.Taint, now time.Time) {
 	for i := range n.outages {
 		o := &n.outages[i]
@@ -138,7 +138,7 @@ func (n *node) mend(left []corev1.Taint, now time.Time) {
 	}
 }
 
-// onEvicted looks at a pod that may just have been told to go.
+// onEvicted checks a pod that may just have been evicted.
 func (c *Checker) onEvicted(p, was *corev1.Pod, e Event) {
 	reason, at := disruption(p)
 	if was != nil {
@@ -167,7 +167,7 @@ func (c *Checker) onEvicted(p, was *corev1.Pod, e Event) {
 	}
 }
 
-// tolerated reports whether there was an outage that the pod has tolerated for as long as it does.
+// tolerated reports whether there was an outage that lasted as long as the pod tolerates it.
 func (n *node) tolerated(p *corev1.Pod, at time.Time) bool {
 	for _, o := range n.outages {
 		d, ever := toleration(p, o.taint)
@@ -179,7 +179,7 @@ func (n *node) tolerated(p *corev1.Pod, at time.Time) bool {
 	return false
 }
 
-// toleration returns for how long a pod tolerates a taint, or that it does so for ever.
+// toleration returns how long a pod tolerates a taint, or that it does so for ever.
 func toleration(p *corev1.Pod, taint corev1.Taint) (d time.Duration, ever bool) {
 	for _, t := range p.Spec.Tolerations {
 		if (t.Key != taint.Key && t.Key != "") || (t.Effect != taint.Effect && t.Effect != "") {
@@ -203,7 +203,7 @@ func disruption(p *corev1.Pod) (string, time.Time) {
 	return "", time.Time{}
 }
 
-// stuck reports whether an object can never go: a pod whose node is lost, so that no kubelet says that it has ended.
+// stuck reports whether an object can never be removed: a pod whose node is lost, so that no kubelet confirms its end.
 func (c *Checker) stuck(uid types.UID) bool {
 	p := c.loose[uid]
 	if p == nil {
@@ -213,8 +213,8 @@ func (c *Checker) stuck(uid types.UID) bool {
 	return n != nil && n.Node != nil && n.Labels[kubelet] == ""
 }
 
-// unsettledNodes names the nodes that are alive and do not count as ready, or the other way round, and pods that should
-// not be on their node any more or should not be ready there.
+// unsettledNodes names the nodes that are alive but not marked as ready, or the other way round, and pods that should no
+// longer be on their node or should not be ready there.
 func (c *Checker) unsettledNodes() (names []string) {
 	for _, n := range c.nodes {
 		if n.Node == nil {

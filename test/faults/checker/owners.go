@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OnlyCollected is the label of objects with owners that nobody deletes but the garbage collector.
+// OnlyCollected is the label of objects with owners that only the garbage collector deletes.
 const OnlyCollected = "only-collected"
 
-// known is after how many seconds every manager that is at work has seen an object, whatever is done to its watches.
+// known is the number of seconds after which every working manager has seen an object, however its watches are disturbed.
 const known = 20
 
 // waitsForDependents reports whether an object is deleted in the foreground.
@@ -19,8 +19,8 @@ func waitsForDependents(o metav1.Object) bool {
 	return going(o) && slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }
 
-// checkCollected looks at an object that is to go. If only the garbage collector deletes it, its owners have to be gone,
-// or to wait for it.
+// checkCollected checks an object that is being deleted. If only the garbage collector deletes it, its owners must be
+// removed, or be waiting for it.
 func (c *Checker) checkCollected(o metav1.Object) {
 	if len(o.GetOwnerReferences()) > 0 {
 		c.collected++
@@ -41,7 +41,7 @@ func (c *Checker) checkCollected(o metav1.Object) {
 	}
 }
 
-// noteDependents notes what becomes of the dependents of an object that is to go.
+// noteDependents records what must happen to the dependents of an object that is being deleted.
 func (c *Checker) noteDependents(o metav1.Object) {
 	uid, orphans, waits := o.GetUID(), slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents), waitsForDependents(o)
 	if !going(o) {
@@ -53,27 +53,26 @@ func (c *Checker) noteDependents(o metav1.Object) {
 			continue
 		}
 		refs := dependent.GetOwnerReferences()
-		// What is of the kind of its owner is known to whoever knows that the owner goes: one watch shows both.
+		// If owner and dependent are of the same kind, one watch shows both: whoever sees the deletion knows the dependent.
 		sure := fmt.Sprintf("%T", o) == fmt.Sprintf("%T", dependent) || c.now.Unix()-c.seen[d] > known
 		if orphans && len(refs) == 1 && sure && !waits {
 			c.orphans[d] = true
 		}
-		// Of others the owner may be deleted once more by somebody who does not wait.
+		// Only with the label: the owner of other dependents may be deleted once more, without waiting for them.
 		if waits && sure && blocks(dependent, uid) && dependent.GetLabels()[OnlyCollected] != "" {
 			c.waiting[uid] = append(c.waiting[uid], d)
 		}
 	}
 }
 
-// blocks reports whether an object has to go before an owner that is deleted in the foreground.
+// blocks reports whether an object must be removed before an owner that is deleted in the foreground.
 func blocks(o metav1.Object, owner types.UID) bool {
 	return slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
 	})
 }
 
-// checkForeground looks at an object that is gone: if it was deleted in the foreground, nothing is left that it had to
-// wait for.
+// checkForeground checks a removed object: if it was deleted in the foreground, nothing that blocked it may exist.
 func (c *Checker) checkForeground(e Event) {
 	uid := e.Object.GetUID()
 	for _, d := range c.waiting[uid] {

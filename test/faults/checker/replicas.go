@@ -51,8 +51,8 @@ type deployment struct {
 	since  time.Time // since when there are too many pods; zero if there are not
 }
 
-// surgePatience is how long there may be more pods than the surge allows while no more are asked for: one ReplicaSet has
-// made its pods before another has deleted its own. In calm only; what is asked for is bound at every moment.
+// surgePatience is how long, while there are no faults, there may be more pods than the surge allows: one ReplicaSet may
+// create its pods before another has deleted its own. The sizes of the ReplicaSets must keep the bounds at all times.
 const surgePatience = 10 * time.Second
 
 func (c *Checker) onDeployment(o *appsv1.Deployment, gone bool) {
@@ -79,8 +79,8 @@ func (c *Checker) onDeployment(o *appsv1.Deployment, gone bool) {
 	c.checkDeployment(d)
 }
 
-// obeyed tells whether each ReplicaSet of the Deployment has acted on the last number asked of it. Until then one may still
-// remove pods for a number that the user has taken back, which no status of the Deployment shows.
+// obeyed reports whether each ReplicaSet of the Deployment has acted on its latest size. Until then it may still delete pods
+// because of an earlier size that was reverted, which the status of the Deployment does not show.
 func (c *Checker) obeyed(d *deployment) bool {
 	for _, rs := range c.sets {
 		if rs.deployment == d.UID && rs.Status.ObservedGeneration < rs.Generation {
@@ -133,7 +133,7 @@ func (c *Checker) checkDeployment(d *deployment) {
 	}
 }
 
-// checkSurge looks at how long there have been too many pods.
+// checkSurge checks how long there have been too many pods.
 func (c *Checker) checkSurge(d *deployment, living []*corev1.Pod) {
 	switch {
 	case len(living) <= int(d.bounds.high):

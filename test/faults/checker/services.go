@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// slicesBy is the value of the label managed-by of the slices that rules look at.
+// slicesBy is the value of the label managed-by of the slices that are checked.
 const slicesBy = "endpointslice-controller.k8s.io"
 
 // network is what is known of Services and their addresses.
@@ -52,7 +52,7 @@ func (c *Checker) notePod(p *corev1.Pod, isNew, gone, listed bool) {
 	}
 }
 
-// onSlice takes in a slice. An address is not called ready before its pod is.
+// onSlice records a slice, and checks that no address is ready before its pod is.
 func (c *Checker) onSlice(o *discoveryv1.EndpointSlice, gone bool) {
 	if gone {
 		delete(c.slices, o.UID)
@@ -81,7 +81,7 @@ func podOf(e discoveryv1.Endpoint) (types.UID, bool) {
 	return e.TargetRef.UID, true
 }
 
-// serviceOf returns the Service that a slice is written for, or nil.
+// serviceOf returns the Service that a slice belongs to, or nil.
 func (c *Checker) serviceOf(o *discoveryv1.EndpointSlice) *corev1.Service {
 	if o.Labels[discoveryv1.LabelManagedBy] != slicesBy {
 		return nil
@@ -94,8 +94,8 @@ func (c *Checker) serviceOf(o *discoveryv1.EndpointSlice) *corev1.Service {
 	return nil
 }
 
-// unsettledServices names the Services whose slices are not as they are to be: the addresses of every pod once for each
-// family, ready if it is, under the Service's ports, and no others.
+// unsettledServices names the Services whose slices are not as they should be: the addresses of every pod, once for each
+// family, ready if the pod is, with the Service's ports, and no others.
 func (c *Checker) unsettledServices() (names []string) {
 	for _, s := range c.services {
 		if len(s.Spec.Selector) == 0 || c.ending(s.Namespace) {
@@ -110,7 +110,7 @@ func (c *Checker) unsettledServices() (names []string) {
 	return names
 }
 
-// faultOf says what is wrong with the slices of one family of a Service, or "".
+// faultOf returns what is wrong with the slices of one family of a Service, or "".
 func (c *Checker) faultOf(s *corev1.Service, family corev1.IPFamily) string {
 	wanted := c.addresses(s, family)
 	for _, o := range c.slices {
@@ -143,7 +143,7 @@ type endpoint struct {
 	ready   bool
 }
 
-// addresses returns the pods behind a Service and what its slices should say of them.
+// addresses returns the pods of a Service and what its slices should say about them.
 func (c *Checker) addresses(s *corev1.Service, family corev1.IPFamily) map[types.UID]endpoint {
 	out := map[types.UID]endpoint{}
 	selector := labels.SelectorFromSet(s.Spec.Selector)

@@ -28,7 +28,7 @@ func (c *Checker) onStatefulSet(o *appsv1.StatefulSet, gone bool) {
 	if r := o.Spec.UpdateStrategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
 		unavailable = max(1, scaled(r.MaxUnavailable, n, true))
 	}
-	// The status counts pods that are being deleted, and those that nobody asks for any more.
+	// The status also counts pods that are being deleted or no longer desired.
 	settled := o.Status.ObservedGeneration >= o.Generation && o.Status.Replicas == n && o.Status.ReadyReplicas == n &&
 		len(c.podsOf(o.UID, exists)) == int(n) && len(c.podsOf(o.UID, s.wantedAndReady)) == int(n)
 	s.bounds.note(settled, n-unavailable, n)
@@ -45,7 +45,7 @@ func ordinalOf(s *appsv1.StatefulSet, p *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// wantedAndReady picks the pods with the ordinals that are asked for.
+// wantedAndReady selects the ready pods with desired ordinals.
 func (s *statefulSet) wantedAndReady(p *corev1.Pod) bool {
 	n := ordinalOf(s.StatefulSet, p) - first(s.StatefulSet)
 	return ready(p) && n >= 0 && n < *s.Spec.Replicas
@@ -58,7 +58,7 @@ func first(s *appsv1.StatefulSet) int32 {
 	return 0
 }
 
-// checkStatefulSet looks at all pods of a StatefulSet, of which one may be new.
+// checkStatefulSet checks all pods of a StatefulSet, of which one may be new.
 func (c *Checker) checkStatefulSet(s *statefulSet, p *corev1.Pod, isNew bool) {
 	if s.DeletionTimestamp != nil {
 		return

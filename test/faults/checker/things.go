@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OnlyNamespace is the label of objects that go with their namespace, and for no other reason.
+// OnlyNamespace is the label of objects that are deleted only because their namespace is.
 const OnlyNamespace = "only-namespace"
 
-// things is what there is, of any kind, and what must not be there any more.
+// things is the existing objects of any kind, and those that must not exist any more.
 type things struct {
 	living     map[types.UID]metav1.Object
 	dependents map[types.UID]map[types.UID]bool // by owner
@@ -38,19 +38,19 @@ type space struct {
 	gone bool
 }
 
-// accusation is a broken rule that stands when its witness turns out to have been there. Where changes were missed, one
-// that is no longer there may have gone before.
+// accusation is a violation that is confirmed if its witness, another object, turns out to have existed. If changes were
+// missed, a witness that no longer exists may have been removed before.
 type accusation struct {
 	rule, what string
 	object     metav1.Object
 }
 
-// accuse notes that a rule is broken if the witness is there.
+// accuse records that a rule is violated if the witness exists.
 func (c *Checker) accuse(witness types.UID, rule string, o metav1.Object, format string, args ...any) {
 	c.witnesses[witness] = append(c.witnesses[witness], accusation{rule, fmt.Sprintf(format, args...), o})
 }
 
-// hear takes in what a change of a witness says: it was there until now, unless it was found missing.
+// hear processes a change of a witness: it existed until now, unless a list found it missing.
 func (c *Checker) hear(e Event) {
 	uid := e.Object.GetUID()
 	if e.Listed && !e.Gone {
@@ -68,7 +68,7 @@ func (c *Checker) condemn(witness types.UID) {
 	}
 }
 
-// Conclude says that no change is missing any more.
+// Conclude says that all changes up to now have been applied.
 func (c *Checker) Conclude() {
 	for uid := range c.witnesses {
 		if c.living[uid] != nil {
@@ -79,7 +79,7 @@ func (c *Checker) Conclude() {
 
 func going(o metav1.Object) bool { return o != nil && o.GetDeletionTimestamp() != nil }
 
-// onThing takes in a change as far as it is the same for all kinds.
+// onThing does the part of Apply that is the same for all kinds.
 func (c *Checker) onThing(e Event) {
 	o, uid := e.Object, e.Object.GetUID()
 	c.hear(e)
@@ -106,7 +106,7 @@ func (c *Checker) onThing(e Event) {
 	}
 }
 
-// link files an object under its owners.
+// link records an object as a dependent of its owners.
 func (c *Checker) link(was, is metav1.Object, gone bool) {
 	uid := is.GetUID()
 	if was != nil {
@@ -125,7 +125,7 @@ func (c *Checker) link(was, is metav1.Object, gone bool) {
 	}
 }
 
-// onLeaving looks at an object that is to go, or has gone.
+// onLeaving checks an object that is being deleted, or has been removed.
 func (c *Checker) onLeaving(e Event) {
 	o := e.Object
 	if ns, ok := o.(*corev1.Namespace); ok {
@@ -158,7 +158,7 @@ func (c *Checker) onNamespaceDeleted(ns *corev1.Namespace, listed bool) {
 	}
 }
 
-// checkPodsFirst looks at an object that goes with its namespace: the pods that were there have to be gone.
+// checkPodsFirst checks an object that is deleted with its namespace: the namespace's pods must have been removed before.
 func (c *Checker) checkPodsFirst(o metav1.Object, s *space) {
 	if s == nil {
 		c.violated("collected", o, nil, "it goes, and its namespace does not")
@@ -171,7 +171,7 @@ func (c *Checker) checkPodsFirst(o metav1.Object, s *space) {
 	}
 }
 
-// onNamespaceGone looks for what was left behind.
+// onNamespaceGone looks for objects that were left behind.
 func (c *Checker) onNamespaceGone(ns *corev1.Namespace, listed bool) {
 	s := c.spaces[ns.Name]
 	if s == nil {
@@ -190,7 +190,8 @@ func (c *Checker) onNamespaceGone(ns *corev1.Namespace, listed bool) {
 	}
 }
 
-// ending reports whether a namespace is being deleted: its objects go as they come, whatever their rules say.
+// ending reports whether a namespace is being deleted: its objects are then deleted in any order, and other rules do not
+// apply.
 func (c *Checker) ending(namespace string) bool { return c.spaces[namespace] != nil }
 
 // unsettledThings names what should be gone once nothing changes any more: what is being deleted, what has lost its
