@@ -12,20 +12,20 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Per source and object, client-go's correlator lets through a burst of events and then one in five minutes. It does so
-// after it has built, compared and merged each one, which for a ReplicaSet of thousands of pods costs as much as making
-// the pods. This recorder counts by the same rule first, so that the same events pass and the others cost nothing.
+// Per source and object, client-go's correlator lets a burst of events through, and then one every five minutes. But it
+// builds, compares and aggregates each event before that, which for a ReplicaSet with thousands of pods costs as much as
+// creating the pods. This recorder applies the same limit first, so the same events pass and the others cost nothing.
 const (
 	eventBurst   = 25
 	eventRate    = rate.Limit(1. / 300)
 	eventObjects = 4096 // as many as the correlator remembers
 )
 
-// bounded drops the events that would be dropped later.
+// bounded drops the events that the correlator would drop later.
 type bounded struct {
 	next record.EventRecorder
 
-	mu   sync.Mutex // guards what is found in seen
+	mu   sync.Mutex // guards seen
 	seen *lru.Cache // object to *rate.Limiter
 }
 
@@ -33,7 +33,7 @@ func newBounded(next record.EventRecorder) *bounded {
 	return &bounded{next: next, seen: lru.New(eventObjects)}
 }
 
-// passes reports whether an event of the object is within its bounds. Of objects that it cannot name it lets all pass.
+// passes reports whether an event about the object is within the limit. Objects that it cannot identify have no limit.
 func (r *bounded) passes(obj runtime.Object) bool {
 	key := objectOf(obj)
 	if key == "" {
@@ -49,7 +49,7 @@ func (r *bounded) passes(obj runtime.Object) bool {
 	return l.Allow()
 }
 
-// objectOf names an object: by its UID, or where it has none by kind and name.
+// objectOf identifies an object by its UID, or, if it has none, by type and name.
 func objectOf(obj runtime.Object) string {
 	if ref, ok := obj.(*corev1.ObjectReference); ok {
 		return string(ref.UID) + "/" + ref.Kind + "/" + ref.Namespace + "/" + ref.Name

@@ -1,5 +1,6 @@
-// Package events publishes what happens to objects as Events of the cluster.
+// Package events publishes Events about objects.
 //
-// Similar events are merged and floods are cut, as everywhere in Kubernetes; what will be cut is dropped before it costs
-// anything. A recorder never blocks its caller; a process that stops in order sends what it still has.
+// As everywhere in Kubernetes, similar events are aggregated and floods are limited; here, events over the limit are dropped
+// before they cost anything. A recorder never blocks its caller. A process that shuts down gracefully flushes what it has
+// buffered.
 package events

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// flushAtOnce is how many gathered repetitions are sent at the same time at the end.
-const flushAtOnce = 8
+// flushWorkers is how many pending patches are sent concurrently by a flush.
+const flushWorkers = 8
 
-// markKind is the kind of what a mark is about. A mark goes through the queue as an event does: when it comes out, all
-// that was recorded before it has been sent. It is never sent itself.
+// markKind is the kind that a mark is about. A mark is an event that passes through the queue but is never sent: when it
+// comes out, everything recorded before it has been sent.
 const markKind = "Flush"
 
-// Flush returns when all that has been recorded so far is at the server, or ctx has ended.
+// Flush sends everything that has been recorded so far. It returns when that is done or ctx has ended.
 func (p *Publisher) Flush(ctx context.Context) {
 	name := strconv.FormatInt(p.marks.Add(1), 10)
 	passed := p.sink.expect(name)
@@ -29,10 +29,10 @@ func (p *Publisher) Flush(ctx context.Context) {
 	}
 }
 
-// isMark reports whether an event is none: those have a reason.
+// isMark reports whether an event is a mark. Real events have a reason.
 func isMark(e *corev1.Event) bool { return e.Reason == "" && e.InvolvedObject.Kind == markKind }
 
-// expect returns a channel that is closed when the mark comes out of the queue.
+// expect returns a channel that is closed when the mark has come out of the queue.
 func (s *gatheringSink) expect(mark string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *gatheringSink) Create(event *corev1.Event) (*corev1.Event, error) {
 	return event, nil
 }
 
-// sendAll sends what is gathered now, until ctx ends.
+// sendAll sends all pending patches, until ctx ends.
 func (s *gatheringSink) sendAll(ctx context.Context) {
 	s.mu.Lock()
 	keys := make(chan string, len(s.pending))
@@ -65,7 +65,7 @@ func (s *gatheringSink) sendAll(ctx context.Context) {
 	s.mu.Unlock()
 	close(keys)
 	var wg sync.WaitGroup
-	for range min(flushAtOnce, len(keys)) {
+	for range min(flushWorkers, len(keys)) {
 		wg.Go(func() {
 			for key := range keys {
 				if ctx.Err() != nil {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	eventSettle   = time.Second      // how long the repetitions of an event are gathered
+	eventSettle   = time.Second      // how long the patches of an event are gathered
 	eventRetry    = 10 * time.Second // between attempts while the server cannot be reached
 	eventAttempts = 12
 )
 
-// gatheringSink publishes events. What repeats is counted in the event that is there: when one ReplicaSet makes pods, a
-// dozen patches of the same event follow each other, each of which says all that the one before said. The sink sends the
-// last of a second.
+// gatheringSink publishes events. A repeated event is a patch that raises the count of the existing one: while a ReplicaSet
+// creates pods, the same event is patched a dozen times in a row, and each patch includes the one before. The sink sends
+// only the last patch of each second.
 type gatheringSink struct {
 	record.EventSink
-	ctx context.Context // ends the sink; what is gathered by then is dropped
+	ctx context.Context // ends the sink; patches still pending then are dropped
 
 	mu      sync.Mutex // guards the fields below
 	pending map[string]*repetition
-	marks   map[string]chan struct{} // that are in the queue
+	marks   map[string]chan struct{} // those in the queue; closed when they come out
 }
 
 // repetition is the latest state of a repeated event, and the patch that brings it to the server.
@@ -43,7 +43,7 @@ func newGatheringSink(ctx context.Context, next record.EventSink) *gatheringSink
 	return &gatheringSink{EventSink: next, ctx: ctx, pending: map[string]*repetition{}, marks: map[string]chan struct{}{}}
 }
 
-// Patch implements record.EventSink. It answers with the event as it will be, of which the caller keeps name and count.
+// Patch implements record.EventSink. It returns the event as it will be after the patch: the caller caches its name and count.
 func (s *gatheringSink) Patch(event *corev1.Event, patch []byte) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,14 +57,14 @@ func (s *gatheringSink) Patch(event *corev1.Event, patch []byte) (*corev1.Event,
 	return event, nil
 }
 
-// send publishes what has been gathered for one event. An event that has expired meanwhile is made anew.
+// send sends the pending patch of one event. An event that has expired meanwhile is created again.
 func (s *gatheringSink) send(key string) {
 	s.mu.Lock()
 	p, ok := s.pending[key]
 	delete(s.pending, key)
 	s.mu.Unlock()
 	if !ok || s.ctx.Err() != nil {
-		return // sent before its time, or too late
+		return // already sent by a flush, or the sink has ended
 	}
 	_, err := s.EventSink.Patch(p.event, p.patch)
 	if apierrors.IsNotFound(err) {
@@ -86,7 +86,7 @@ func (s *gatheringSink) send(key string) {
 	log.Error(err, "Gave up on the repetition of an event", "event", key, "reason", p.event.Reason)
 }
 
-// again keeps what could not be sent, unless something newer waits, and reports whether either will be sent.
+// again retries a patch later, unless a newer one is pending, and reports whether either will be sent.
 func (s *gatheringSink) again(key string, p *repetition) bool {
 	if p.attempts++; p.attempts >= eventAttempts {
 		return false

@@ -20,10 +20,10 @@ const logVerbosity = 3
 type Publisher struct {
 	broadcaster record.EventBroadcaster
 	sink        *gatheringSink
-	marks       atomic.Int64 // so far; see Flush
+	marks       atomic.Int64 // used so far; see Flush
 }
 
-// NewPublisher returns a publisher that works in a goroutine of its own until ctx ends.
+// NewPublisher returns a publisher that sends events in the background until ctx ends.
 func NewPublisher(ctx context.Context, config *rest.Config) (*Publisher, error) {
 	core, err := typedcorev1.NewForConfig(config)
 	if err != nil {
@@ -52,8 +52,8 @@ func logged(log klog.Logger) func(*corev1.Event) {
 	}
 }
 
-// Recorder returns a recorder whose events come from the component. The scheme tells the kinds of the objects that they
-// are about. A full buffer drops events and never blocks the caller.
+// Recorder returns a recorder for events whose source is the component. The scheme maps objects to kinds. When the buffer
+// is full, events are dropped; the caller is never blocked.
 func (p *Publisher) Recorder(scheme *runtime.Scheme, component string) record.EventRecorder {
 	return newBounded(p.broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component}))
 }

@@ -15,8 +15,8 @@ import (
 	"orrery/kit"
 )
 
-// Check is one health check. Check returns nil if all is well; it may be called at
-// any time, also by several requests at once for a Process check.
+// Check is one health check. Check returns nil if all is well. It may be called at any time; that of a Process check also by
+// several requests at once.
 type Check interface {
 	Name() string
 	Check(*http.Request) error
@@ -35,7 +35,7 @@ const (
 // componentLimit is how long all Component checks of a request may take together.
 const componentLimit = time.Second
 
-// Checks hold the checks and serve /healthz, /livez and /readyz of them. Checks may be added while it serves.
+// Checks holds the health checks of a process and serves /healthz, /livez and /readyz. Checks may be added while it serves.
 type Checks struct {
 	mu     sync.RWMutex // guards probes
 	probes []*probe
@@ -48,7 +48,7 @@ func New() *Checks {
 	return h
 }
 
-// Add adds checks, which are listed in the order they were added. A name that is taken replaces the check that has it.
+// Add adds checks, which are listed in the order in which they were added. A check replaces an earlier one of the same name.
 func (h *Checks) Add(scope Scope, checks ...Check) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *Checks) all() []*probe {
 	return slices.Clone(h.probes)
 }
 
-// Func makes a Check of a function.
+// Func returns a Check that calls a function.
 func Func(name string, check func(*http.Request) error) Check { return named{name, check} }
 
 type named struct {
@@ -88,15 +88,15 @@ type probe struct {
 	running *outcome
 }
 
-// outcome is a call of a check; err may be read once done is closed.
+// outcome is that of one call of a check; err may be read once done is closed.
 type outcome struct {
 	done  chan struct{}
 	since time.Time
 	err   error
 }
 
-// start begins the check in the background, unless an earlier call has not come back
-// yet: then that one's outcome is as good, and a check that hangs costs one goroutine and not one per probe.
+// start runs the check in the background. If an earlier call is still running, start returns that one's outcome instead,
+// so that a check that hangs costs one goroutine, and not one per request.
 func (p *probe) start(req *http.Request) *outcome {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (o *outcome) ended() bool {
 	}
 }
 
-// wait returns the outcome, or an error if it does not come before the deadline.
+// wait returns the error of the check, or one that says that the check missed the deadline.
 func (o *outcome) wait(deadline <-chan struct{}) error {
 	select {
 	case <-o.done:
@@ -146,7 +146,7 @@ func runCheck(check Check, req *http.Request) error {
 }
 
 // runAll runs the checks for an endpoint and returns their errors in the same order.
-// Process checks run in the caller: if one of them hangs, so should the liveness probe.
+// Process checks run in the caller's goroutine: if one of them hangs, so should the liveness probe.
 func runAll(probes []*probe, req *http.Request, endpoint string) []error {
 	limit, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), componentLimit)
 	defer cancel()

@@ -14,21 +14,21 @@ import (
 type healthPage struct {
 	name   string // without slash; also the metric label
 	health *Checks
-	// lists and decides say which checks the page shows, and which of them make it fail.
+	// lists and decides select the checks that the page shows, and those that make it fail.
 	lists, decides func(Scope) bool
 }
 
 func anyScope(Scope) bool      { return true }
 func processOnly(s Scope) bool { return s == Process }
 
-// Mux takes handlers for paths. One that ends in a slash stands for everything below it; an unlisted one is not named
-// where a mux lists its pages.
+// Mux registers handlers for paths. A path that ends in a slash stands for everything below it. An unlisted path is left out
+// where the mux lists its pages.
 type Mux interface {
 	Handle(path string, handler http.Handler)
 	HandleUnlisted(path string, handler http.Handler)
 }
 
-// Install puts the three pages, and those of single checks below them, on a mux.
+// Install registers the three pages, and those of single checks below them, with a mux.
 func (h *Checks) Install(m Mux) {
 	for _, page := range []healthPage{
 		{"healthz", h, anyScope, processOnly},
@@ -45,7 +45,7 @@ func (p healthPage) probes() []*probe {
 	return slices.DeleteFunc(p.health.all(), func(pr *probe) bool { return !p.lists(pr.scope) })
 }
 
-// root answers for all checks together. Callers are not known here, so errors go to the log only.
+// root answers for all checks together. Callers may be anonymous, so the errors go to the log only.
 func (p healthPage) root(w http.ResponseWriter, req *http.Request) {
 	query := req.URL.Query()
 	probes, excluded, unknown := exclude(p.probes(), query["exclude"])
@@ -85,7 +85,7 @@ func (p healthPage) root(w http.ResponseWriter, req *http.Request) {
 	writeText(w, lines.Bytes())
 }
 
-// exclude takes the named checks out, and returns which names were found and which, quoted, not.
+// exclude removes the named checks. It also returns the names that were found, and, quoted, those that were not.
 func exclude(probes []*probe, names []string) (rest []*probe, excluded, unknown []string) {
 	for _, pr := range probes {
 		if name := pr.check.Name(); slices.Contains(names, name) {
@@ -102,7 +102,7 @@ func exclude(probes []*probe, names []string) (rest []*probe, excluded, unknown 
 	return rest, excluded, unknown
 }
 
-// single answers for the check the path names, with its error: this path is not open to everyone.
+// single answers for the check that the path names, with its error: this path requires authorization.
 func (p healthPage) single(w http.ResponseWriter, req *http.Request) {
 	name := strings.TrimPrefix(req.URL.Path, "/"+p.name+"/")
 	probes := p.probes()
@@ -118,7 +118,7 @@ func (p healthPage) single(w http.ResponseWriter, req *http.Request) {
 	writeText(w, []byte("ok"))
 }
 
-// writeText answers 200. A caller that has gone away is nobody's concern.
+// writeText answers 200. A failed write means that the caller has gone away, which is not an error here.
 func writeText(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

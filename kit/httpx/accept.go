@@ -15,7 +15,7 @@ type Clause struct {
 	Quality   float64
 }
 
-// ParseAccept returns the alternatives, preferred ones first. What cannot be parsed is left out.
+// ParseAccept returns the alternatives in order of preference. Those that cannot be parsed are left out.
 func ParseAccept(header string) []Clause {
 	var clauses []Clause
 	for part := range strings.SplitSeq(header, ",") {

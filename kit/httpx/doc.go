@@ -1,4 +1,4 @@
-// Package httpx has what the servers of this module share beyond net/http: the Accept header read in order of preference,
-// a ResponseWriter that remembers the status it has sent, handlers whose panics are caught, serving certificates that can be
-// replaced, and the server's error log.
+// Package httpx extends net/http for the servers of this module: it parses Accept headers, and has a ResponseWriter that
+// remembers the status it has sent, Serve, which recovers the panics of a handler, serving certificates that can be replaced,
+// and an error log for http.Server.
 package httpx

@@ -2,11 +2,11 @@ package httpx
 
 import "net/http"
 
-// StatusWriter remembers what has been answered. Handlers that need more of the connection get at it through
+// StatusWriter remembers the status of the response. Handlers reach the optional methods of the underlying writer through
 // http.ResponseController, which uses Unwrap.
 type StatusWriter struct {
 	http.ResponseWriter
-	// Status is that of the answer; 0 until something has been answered.
+	// Status is the status code that was sent; 0 until then.
 	Status int
 }
 

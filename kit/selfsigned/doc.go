@@ -1,4 +1,4 @@
-// Package selfsigned makes serving certificates for clusters where nobody else does: with an authority of their own, as a
-// webhook needs, or as their own authority. The authority's key is thrown away at once: a new certificate comes with a new
-// authority.
+// Package selfsigned makes serving certificates for clusters without a tool that issues them: certificates with an authority
+// of their own, as a webhook needs, or self-signed ones. The authority's key is never kept: a new certificate comes with a
+// new authority.
 package selfsigned

@@ -23,10 +23,10 @@ const (
 	KeyFile  = "tls.key"
 )
 
-// backdated is how far before now certificates are valid from, for clocks that are behind.
+// backdated is how long before now certificates begin to be valid, to allow for clocks that are behind.
 const backdated = time.Hour
 
-// Bundle is a serving certificate with its key, and the authority to trust it by, in PEM form.
+// Bundle is a serving certificate with its key, and the authority that issued it, in PEM form.
 type Bundle struct {
 	CA, Cert, Key []byte
 }
@@ -137,7 +137,7 @@ func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// Write stores the bundle in a folder, which is made if it is not there. The key can be read by its owner only.
+// Write stores the bundle in a folder, which is created if necessary. The key is readable by its owner only.
 func (b Bundle) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (b Bundle) Write(dir string) error {
 	}{{KeyFile, b.Key, 0o600}, {CertFile, b.Cert, 0o644}, {CAFile, b.CA, 0o644}} {
 		path := filepath.Join(dir, f.name)
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err // one that is there would keep its mode
+			return err // an existing file would keep its mode
 		}
 		if err := os.WriteFile(path, f.data, f.mode); err != nil {
 			return err

@@ -19,7 +19,7 @@ type certificate struct {
 	pair              httpx.KeyPair
 }
 
-// load reads the files again. On an error the certificate in use stays.
+// load reloads the files. On an error the current certificate stays in use.
 func (c *certificate) load() (changed bool, err error) {
 	if changed, err = c.pair.Load(c.certFile, c.keyFile); err != nil {
 		return false, fmt.Errorf("load %s and %s: %w", c.certFile, c.keyFile, err)
@@ -27,8 +27,8 @@ func (c *certificate) load() (changed bool, err error) {
 	return changed, nil
 }
 
-// watch looks now and then whether the files have changed. That needs no notification from the kernel, which misses
-// changes on some mounts. A lasting error is logged once.
+// watch reloads the files periodically. It does not rely on file system notifications, which miss changes on some mounts. A
+// lasting error is logged once.
 func (c *certificate) watch(ctx context.Context, every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()

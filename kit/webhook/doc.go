@@ -1,8 +1,8 @@
-// Package webhook is an admission server: the API server asks it to default and to validate objects before they are
+// Package webhook is an admission webhook server: the API server calls it to default and validate objects before they are
 // stored.
 //
-// A program says for a type what its defaults are and what is wrong with an object; the server does the rest: admission
-// v1, JSON patches, warnings, TLS with certificates that are read again when their files change, and metrics. What it
-// answers is either a decision, or, where there is none because a handler panicked, failed or ran out of time, status
-// 500, on which the API server does what failurePolicy says. Nothing a handler does ends the server.
+// A program provides functions that default and validate the objects of a type. The server does the rest: admission v1,
+// JSON patches, warnings, TLS with certificates that are reloaded when their files change, and metrics. It answers with a
+// decision, or, if a handler panicked, failed or ran out of time, with status 500, upon which the API server applies the
+// failurePolicy. Nothing that a handler does ends the server.
 package webhook

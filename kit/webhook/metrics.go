@@ -44,7 +44,7 @@ func (m *serverMetrics) all() []compmetrics.Registerable {
 	return []compmetrics.Registerable{m.requests, m.durations, m.inFlight, m.panics}
 }
 
-// start makes the series of a path exist at zero.
+// start creates the series of a path at zero.
 func (m *serverMetrics) start(path string) {
 	for _, code := range []int{http.StatusOK, http.StatusInternalServerError} {
 		m.requests.WithLabelValues(path, strconv.Itoa(code)).Add(0)
@@ -53,7 +53,7 @@ func (m *serverMetrics) start(path string) {
 	m.panics.WithLabelValues(path).Add(0)
 }
 
-// measured serves a path: it counts, and turns a panic into status 500.
+// measured serves a path: it measures requests, and turns a panic into status 500.
 type measured struct {
 	path string
 	next http.Handler

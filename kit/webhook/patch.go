@@ -16,7 +16,7 @@ type operation struct {
 	Value    any
 }
 
-// MarshalJSON keeps a value that is null or empty, which only a remove has not.
+// MarshalJSON writes the value even if it is null or empty; only a remove has none.
 func (o operation) MarshalJSON() ([]byte, error) {
 	if o.Op == "remove" {
 		return json.Marshal(map[string]any{"op": o.Op, "path": o.Path})
@@ -24,9 +24,9 @@ func (o operation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"op": o.Op, "path": o.Path, "value": o.Value})
 }
 
-// patchBetween returns the JSON patch that makes of the raw object what the change from before to after makes of the Go
-// object; nothing if they are equal. It is not the difference between raw and after: the Go type of an older program
-// does not have all fields of the object, and what it does not know must stay.
+// patchBetween returns the JSON patch that applies the change from before to after to the raw object; nil if they are
+// equal. It is not the difference between raw and after: the Go type of an older program may lack fields that the object
+// has, and those must be kept.
 func patchBetween(raw []byte, before, after any) ([]byte, error) {
 	var trees [3]any
 	for i, v := range []any{json.RawMessage(raw), before, after} {
@@ -47,7 +47,7 @@ func patchBetween(raw []byte, before, after any) ([]byte, error) {
 	return json.Marshal(ops)
 }
 
-// difference appends what changes at a path. raw is what the object has there, or nil.
+// difference appends the operations for a path. raw is what the object has there, or nil.
 func difference(ops []operation, path string, raw, before, after any) []operation {
 	if reflect.DeepEqual(before, after) {
 		return ops
@@ -69,7 +69,7 @@ func difference(ops []operation, path string, raw, before, after any) []operatio
 	return append(ops, operation{Op: "replace", Path: path, Value: after})
 }
 
-// fieldsOf appends what changes in an object.
+// fieldsOf appends the operations for the fields of an object.
 func fieldsOf(ops []operation, path string, raw, before, after map[string]any) []operation {
 	names := maps.Clone(before)
 	maps.Copy(names, after)
@@ -84,14 +84,14 @@ func fieldsOf(ops []operation, path string, raw, before, after map[string]any) [
 		case stays && had && ok:
 			ops = difference(ops, at, has, was, is)
 		case stays && (!had || !reflect.DeepEqual(was, is)):
-			// An add where the field is there already takes its place.
+			// An add replaces a field that exists.
 			ops = append(ops, operation{Op: "add", Path: at, Value: is})
 		}
 	}
 	return ops
 }
 
-// elements appends what changes in a list that has grown or kept its length.
+// elements appends the operations for a list that has not become shorter.
 func elements(ops []operation, path string, raw, before, after []any) []operation {
 	for i := range after {
 		if i < len(before) {
@@ -103,5 +103,5 @@ func elements(ops []operation, path string, raw, before, after []any) []operatio
 	return ops
 }
 
-// escape writes a field name as a part of a path (RFC 6901).
+// escape encodes a field name as a reference token of a JSON pointer (RFC 6901).
 var escape = strings.NewReplacer("~", "~0", "/", "~1")

@@ -18,16 +18,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxBody bounds a request: the API server takes objects of 3 MiB at most, and sends the old one along.
+// maxBody bounds a request: the API server accepts objects of up to 3 MiB, and sends the old object along.
 const maxBody = 8 << 20
 
-// decision is what is answered where an object is let in.
+// decision is the answer when an object is allowed.
 type decision struct {
 	patch    []byte // a JSON patch, or empty
 	warnings []string
 }
 
-// review serves admission.k8s.io/v1: it reads the request, has it decided and writes the answer.
+// review serves admission.k8s.io/v1: it reads the request, calls decide and writes the response.
 type review struct {
 	decide func(context.Context, *Request) (decision, error)
 	log    klog.Logger
@@ -66,10 +66,10 @@ func (h review) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // a caller that has gone away is nobody's concern
+	_, _ = w.Write(body) // a failed write means that the caller has gone away
 }
 
-// readReview returns the request, or the status to answer with.
+// readReview returns the request, or an error and its HTTP status.
 func readReview(w http.ResponseWriter, r *http.Request) (*Request, int, error) {
 	if r.Method != http.MethodPost {
 		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s: only POST is served", r.Method)
@@ -97,7 +97,7 @@ func readReview(w http.ResponseWriter, r *http.Request) (*Request, int, error) {
 	return review.Request, 0, nil
 }
 
-// withTimeout bounds the request by the time for which the API server waits, which it says in the query.
+// withTimeout bounds the request by the API server's timeout, which it passes in the query.
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc) {
 	if d, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && d > 0 {
 		return context.WithTimeout(r.Context(), d)
@@ -105,7 +105,7 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc) {
 	return r.Context(), func() {}
 }
 
-// refusal is what the one who wrote the object is told.
+// refusal is the status that is returned to the client that wrote the object.
 func refusal(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if errors.As(err, &known) {
@@ -115,7 +115,7 @@ func refusal(err error) *metav1.Status {
 	return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: err.Error()}
 }
 
-// printable returns the warnings without what cannot stand in an HTTP header, for which the API server would drop them.
+// printable removes the characters that are not allowed in an HTTP header: the API server would drop such warnings.
 func printable(warnings []string) []string {
 	for i, w := range warnings {
 		warnings[i] = strings.Map(func(r rune) rune {

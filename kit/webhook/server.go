@@ -47,13 +47,13 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// Listener is used instead of Host and Port.
 	Listener net.Listener
-	// ReloadInterval is how often the certificate is read again; 0 means 10 s.
+	// ReloadInterval is how often the certificate is reloaded; 0 means 10 s.
 	ReloadInterval time.Duration
-	// Log receives what goes wrong.
+	// Log receives errors.
 	Log klog.Logger
 }
 
-// Server serves webhooks. New makes it, Add gives it something to do, Run runs it, once.
+// Server serves webhooks. New creates it, Add registers handlers, and Run serves; it must be called only once.
 type Server struct {
 	scheme      *runtime.Scheme
 	log         klog.Logger
@@ -67,7 +67,7 @@ type Server struct {
 	paths map[string]bool
 }
 
-// New reads the certificate and binds the port, so that whatever is wrong with the options is said here.
+// New loads the certificate and binds the port, so that invalid options are reported here.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Scheme == nil {
 		return nil, errors.New("webhook options: Scheme is required")
@@ -96,17 +96,17 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}, nil
 }
 
-// Name says what the server is.
+// Name returns the name of the server for logs.
 func (s *Server) Name() string { return "webhook server" }
 
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Registerables returns the metrics for registration. Register them before Add, so that each starts at zero.
+// Registerables returns the metrics for registration. Register them before Add, so that each series starts at zero.
 func (s *Server) Registerables() []compmetrics.Registerable { return s.metrics.all() }
 
-// Handle serves a path by other means than Add, which has panics caught and requests measured. It may be called while
-// the server runs.
+// Handle serves a path with any http.Handler; as with Add, panics are caught and requests are measured. It may be called
+// while the server runs.
 func (s *Server) Handle(path string, handler http.Handler) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,11 +119,11 @@ func (s *Server) Handle(path string, handler http.Handler) error {
 	return nil
 }
 
-// Handler returns what the port answers with, for tests without a network.
+// Handler returns the handler that serves all paths, for tests without a network.
 func (s *Server) Handler() http.Handler { return &s.mux }
 
-// Run serves until ctx ends, then lets requests finish for a moment and cuts the rest. It returns when everything it
-// started has ended; an error means that serving broke by itself.
+// Run serves until ctx ends, then gives requests in flight a grace period and closes the remaining connections. It returns
+// when everything it started has ended; an error means that serving failed by itself.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -154,11 +154,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// Check reports whether the server answers: it shakes hands with itself. It fails until Run has begun to serve.
+// Check makes a TLS handshake with the server. It fails until Run has begun to serve.
 func (s *Server) Check(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 	defer cancel()
-	// The certificate is made for the name by which the API server calls, which is not this address.
+	// The certificate is issued for the name that the API server uses, not for this address.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	conn, err := dialer.DialContext(ctx, "tcp", reachable(s.Addr()))
 	if err != nil {
@@ -167,10 +167,10 @@ func (s *Server) Check(r *http.Request) error {
 	return conn.Close()
 }
 
-// Close gives the port back, for a server that is never run.
+// Close releases the port of a server that is never run.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// reachable returns an address at which a listener answers, also where it listens on all.
+// reachable returns an address to dial a listener, even if it listens on all addresses.
 func reachable(a net.Addr) string {
 	t, ok := a.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {

@@ -16,16 +16,17 @@ import (
 	"orrery/kit/client"
 )
 
-// Request is what is asked, beside the objects: who wants what, and whether it is a dry run. It is read-only.
+// Request is the admission request: who wants to do what, and whether it is a dry run. It is read-only.
 type Request = admissionv1.AdmissionRequest
 
-// Handlers say what is right for the objects of one type.
+// Handlers default and validate the objects of one type.
 type Handlers[P client.Object] struct {
-	// Default sets what an object leaves open, in place; nil if there are no defaults. It has to do nothing to an object
-	// that it has seen before. An error refuses the object.
+	// Default sets fields that the object leaves empty, in place; nil if there are no defaults. It must be idempotent. An
+	// error refuses the object.
 	Default func(ctx context.Context, r *Request, obj P) error
-	// Validate returns an error for what may not be stored (see Invalid), and warnings for the one who wrote it; nil if
-	// everything goes. old is nil for a create, and where what is stored cannot be read; obj is nil for a delete.
+	// Validate returns an error if the object must not be stored (see Invalid), and warnings for the client that wrote it;
+	// nil if every object is valid. old is nil for a create, and if the stored object cannot be decoded; obj is nil for a
+	// delete.
 	Validate func(ctx context.Context, r *Request, old, obj P) (warnings []string, err error)
 }
 
@@ -58,8 +59,7 @@ func pathOf(gvk schema.GroupVersionKind) string {
 	return strings.ReplaceAll(gvk.Group, ".", "-") + "-" + gvk.Version + "-" + strings.ToLower(gvk.Kind)
 }
 
-// Invalid returns the error that the API server itself answers for an object with these mistakes, or nil if there are
-// none.
+// Invalid returns the same error as the API server itself for an object with these mistakes, or nil if there are none.
 func Invalid(r *Request, mistakes field.ErrorList) error {
 	if len(mistakes) == 0 {
 		return nil
@@ -67,8 +67,8 @@ func Invalid(r *Request, mistakes field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: r.Kind.Group, Kind: r.Kind.Kind}, r.Name, mistakes)
 }
 
-// Failure marks an error that says nothing about the object: no decision could be made, and the API server does what
-// failurePolicy says. Failure(nil) is nil.
+// Failure marks an error that is not about the object: no decision could be made, and the API server applies the
+// failurePolicy. Failure(nil) is nil.
 func Failure(err error) error {
 	if err == nil {
 		return nil
@@ -81,13 +81,13 @@ type failure struct{ error }
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.error }
 
-// typed turns requests into calls of the handlers of a type.
+// typed calls the handlers of a type for a request.
 type typed[T any, P client.Ptr[T]] struct {
 	gvk schema.GroupVersionKind
 	Handlers[P]
 }
 
-// mutate answers with the patch that the defaults make.
+// mutate returns the patch that sets the defaults.
 func (t typed[T, P]) mutate(ctx context.Context, r *Request) (decision, error) {
 	if r.Operation != admissionv1.Create && r.Operation != admissionv1.Update {
 		return decision{}, nil
@@ -110,7 +110,7 @@ func (t typed[T, P]) mutate(ctx context.Context, r *Request) (decision, error) {
 	return decision{patch: patch}, Failure(err)
 }
 
-// validate answers with what the handler thinks of the change.
+// validate returns the verdict of the handler.
 func (t typed[T, P]) validate(ctx context.Context, r *Request) (decision, error) {
 	if r.Operation == admissionv1.Connect {
 		return decision{}, nil
@@ -124,16 +124,16 @@ func (t typed[T, P]) validate(ctx context.Context, r *Request) (decision, error)
 	case isFailure(err):
 		return decision{}, err
 	case err != nil && obj == nil:
-		return decision{}, nil // what nobody can read may be deleted
+		return decision{}, nil // an object that cannot be decoded may be deleted
 	case err != nil:
-		old = nil // whoever mends what could not be read is judged as if it were new
+		old = nil // an update that repairs such an object is validated like a create
 	}
 	warnings, err := t.Validate(ctx, r, old, obj)
 	return decision{warnings: warnings}, err
 }
 
-// unread decides about an object that cannot be read. What is stored and cannot be read, from before its schema was as
-// strict, stays as bad as it is: it can get finalizers and metadata, and be deleted.
+// unread decides about an object that cannot be decoded. An update is allowed, with a warning, if the stored object cannot be
+// decoded either, as after its schema became stricter, or if the object is being deleted: its finalizers must stay removable.
 func (t typed[T, P]) unread(r *Request, err error) (decision, error) {
 	if isFailure(err) || r.Operation != admissionv1.Update {
 		return decision{}, err
@@ -150,8 +150,8 @@ func isFailure(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// decode reads an object; nothing is a nil one. An object of another kind means that the webhook is registered for the
-// wrong rules, which no object can mend.
+// decode decodes an object; empty input is a nil object. An object of another kind means that the webhook is registered with
+// the wrong rules, which is no fault of the object.
 func (t typed[T, P]) decode(r *Request, raw []byte) (P, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
