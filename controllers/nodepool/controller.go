@@ -97,11 +97,11 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 	return true, nil
 }
 
-// Slimming returns what the cache of a process with nothing but this controller may leave out.
+// Slimming returns the fields that the cache may drop in a process that runs only this controller.
 func Slimming() map[schema.GroupVersionKind]cache.Slimming {
 	node := corev1.SchemeGroupVersion.WithKind("Node")
 	return map[schema.GroupVersionKind]cache.Slimming{node: slim.Kinds()[node]}
 }
 
-// kindPeriod is how often a look is taken at whether the kind has come or gone.
+// kindPeriod is how often the server is asked whether it has the NodePool kind.
 const kindPeriod = 2 * time.Second

@@ -1,12 +1,13 @@
-// Package nodepool keeps labels, annotations, taints and RuntimeClasses as NodePools ask for them.
+// Package nodepool sets the labels, annotations and taints of Nodes, and RuntimeClasses, to what NodePools specify.
 //
-// Owns: single keys of Nodes, as the record on each Node says, and one RuntimeClass per pool. Watches: NodePools, Nodes,
+// Owns: single keys of Nodes, according to the record on each Node, and one RuntimeClass per pool. Watches: NodePools, Nodes,
 // RuntimeClasses. Writes: patches Nodes; NodePool status and finalizer; creates, updates and deletes RuntimeClasses.
 //
-// One loop, by Node, is the only writer of Nodes: what a node has to become is merged from all pools at once (package
-// merge), and what it was is remembered on the node itself (package record), in the same patch. A second loop, by
-// NodePool, counts, reports, hands out turns and cleans up. A third waits for the NodePool kind to come and go.
+// One loop, keyed by Node, is the only writer of Nodes. The desired state of a node is merged from all pools at once
+// (package merge), and its previous values are recorded on the node itself (package record), in the same patch. A second
+// loop, keyed by NodePool, counts nodes, writes the status, schedules rollouts and cleans up. A third follows the NodePool
+// kind, which may be installed and removed at any time.
 //
-// The rule it must never break: nothing is taken from a node that a pool did not put there, and what a pool put there is
-// taken only when it is certain that no pool asks for it any more. Every patch is bound to the version it was made from.
+// The rule it must never break: a key is removed from a node only if a pool has set it, and only when it is certain that no
+// pool wants it any more. Every patch has the resourceVersion that it was computed from as a precondition.
 package nodepool

@@ -11,11 +11,11 @@ import (
 	"orrery/controllers/nodepool/record"
 )
 
-// verdict is what is to be done about a node.
+// verdict is the decision about a node.
 type verdict struct {
-	// full is what the node becomes in the end, now what it may become at once: without what waits for its turn.
+	// full is the desired state of the node; now leaves out the changes that wait for a rollout.
 	full, now merge.Outcome
-	// retry is when a key that is left alone may be set again; 0 if there is none.
+	// retry is when a key that is held off may be set again; 0 if there is none.
 	retry time.Duration
 }
 
@@ -24,7 +24,7 @@ func recordOf(node *corev1.Node) (record.Record, error) {
 	return record.Parse(node.Annotations[v1alpha1.RecordAnnotation])
 }
 
-// judge decides about a node. It asks nobody and changes nothing.
+// judge decides about a node. It makes no calls and changes nothing.
 func (r *reconciler) judge(node *corev1.Node, rec record.Record, pools []*merge.Pool, now time.Time) verdict {
 	var v verdict
 	in := merge.Input{Node: node.UID, Pools: pools, Gone: r.ledger.isGone, Startup: r.startup, Now: now}
@@ -43,7 +43,7 @@ func (r *reconciler) judge(node *corev1.Node, rec record.Record, pools []*merge.
 	return v
 }
 
-// waiting returns the pools that have to wait for their turn on a node; nil if there is none.
+// waiting returns the pools whose rollout has not reached the node yet; nil if there is none.
 func (r *reconciler) waiting(node *corev1.Node, rec *record.Record, full *merge.Outcome, pools []*merge.Pool, now time.Time) map[types.UID]bool {
 	if len(full.Changes) == 0 {
 		return nil

@@ -12,46 +12,45 @@ import (
 )
 
 const (
-	// freeRepairs is how often a key may be set again before it is left alone for a while.
+	// freeRepairs is how often a key may be repaired before it is held off for a while.
 	freeRepairs = 3
-	// firstPause is the first such while. It doubles with each further repair, up to longestPause.
+	// firstPause is how long it is held off first. The pause doubles with each further repair, up to longestPause.
 	firstPause   = 30 * time.Second
 	longestPause = 30 * time.Minute
-	// busyWrites within busyTime, each of a node that nobody else has changed since the one before, make a node one that
-	// does not come to rest; so do busiestWrites, whoever caused them. It is left alone for restTime, or until a pool
-	// changes.
+	// A node does not converge if it is written busyWrites times within busyTime without anybody else changing it in
+	// between, or busiestWrites times in any case. It is then held off for restTime, or until a pool changes.
 	busyWrites    = 10
 	busiestWrites = 60
 	busyTime      = time.Minute
 	restTime      = 5 * time.Minute
-	// calm is how long a key has to keep its value for its repairs to be forgotten.
+	// calm is how long a key must keep its value for its repairs to be forgotten.
 	calm = time.Hour
 )
 
-// ledger is what the process remembers of nodes beside what is written on them: which writes failed, and which keys
-// others change again and again. It is lost with the process, which then finds out again.
+// ledger is what the process knows about nodes in addition to their records: which writes failed, and which keys others keep
+// changing. It is lost with the process; the next one finds out again.
 type ledger struct {
 	mu    sync.Mutex // guards the fields below
 	nodes map[string]*page
-	gone  map[types.UID]bool // pools of which the server has said that they are no more
-	swept map[string]string  // pool names to what their nodes have been woken for
+	gone  map[types.UID]bool // pools that the server has confirmed to be gone
+	swept map[string]string  // by pool name: the version for which the pool's nodes have been queued
 }
 
 type page struct {
 	trouble   string
 	repairs   map[record.Key]*repairs
 	signature string      // of all pools, at the writes below
-	version   string      // of the node, as the last write has made it
+	version   string      // resourceVersion of the node after the last write
 	writes    []time.Time // of the last minute
-	again     []time.Time // those of them that wrote what the one before had made
-	rest      time.Time   // the node is left alone until then, or until the signature changes
+	again     []time.Time // those of them before which nobody else had changed the node since the last write
+	rest      time.Time   // the node is held off until then, or until the signature changes
 }
 
 // repairs are those of one key.
 type repairs struct {
 	count int
 	last  time.Time
-	until time.Time // the key is left alone until then
+	until time.Time // the key is held off until then
 }
 
 func newLedger() *ledger {
@@ -67,7 +66,7 @@ func (l *ledger) page(node string) *page {
 	return p
 }
 
-// note remembers what is wrong with the writes of a node, empty for nothing, and reports whether that is new.
+// note remembers why a node cannot be written, empty if it can, and reports whether that is news.
 func (l *ledger) note(node, trouble string) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +79,7 @@ func (l *ledger) note(node, trouble string) (news bool) {
 	return news
 }
 
-// trouble returns what is wrong with the writes of a node.
+// trouble returns why a node cannot be written; empty if it can.
 func (l *ledger) trouble(node string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +89,7 @@ func (l *ledger) trouble(node string) string {
 	return ""
 }
 
-// repaired remembers that keys which others had changed were set again, and reports whether one of them is now left
-// alone for a while.
+// repaired remembers that keys which others had changed were set again, and reports whether one of them is now held off.
 func (l *ledger) repaired(node string, keys []record.Key, now time.Time) (paused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +110,7 @@ func (l *ledger) repaired(node string, keys []record.Key, now time.Time) (paused
 	return paused
 }
 
-// heldOff returns which keys of a node are left alone, and for how long at least one of them still is.
+// heldOff returns the keys of a node that are held off, and when the first of them may be set again.
 func (l *ledger) heldOff(node string, now time.Time) (held map[record.Key]bool, next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +136,8 @@ func (l *ledger) heldOff(node string, now time.Time) (held map[record.Key]bool, 
 	return held, next
 }
 
-// wrote remembers a write of a node, with the version that it has made, and reports whether the node is now left alone for
-// a while: it has been written again and again although no pool has changed.
+// wrote remembers a write of a node, with the resulting resourceVersion, and reports whether the node is now held off because
+// it has been written repeatedly although no pool has changed.
 func (l *ledger) wrote(node *corev1.Node, version, signature string, now time.Time) (rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +158,7 @@ func (l *ledger) wrote(node *corev1.Node, version, signature string, now time.Ti
 	return true
 }
 
-// resting returns for how long a node is still left alone. A pool that has changed since, as the signature says, ends it.
+// resting returns for how long a node is still held off. A change of any pool, according to the signature, ends that.
 func (l *ledger) resting(node string, now time.Time, signature func() string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +169,7 @@ func (l *ledger) resting(node string, now time.Time, signature func() string) ti
 	return p.rest.Sub(now)
 }
 
-// forget drops what is known of a node that is gone.
+// forget drops what is known about a node that is gone.
 func (l *ledger) forget(node string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +188,7 @@ func (l *ledger) isGone(pool types.UID) bool {
 	return l.gone[pool]
 }
 
-// sweep reports whether the nodes of a pool have not been woken yet for what it is now.
+// sweep reports whether the nodes of a pool have yet to be queued for its current version, and notes that they are.
 func (l *ledger) sweep(pool, version string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,7 +34,7 @@ func (m metrics) publish(register func(...compmetrics.Registerable)) {
 	}
 }
 
-// repaired counts keys that were set again.
+// repaired counts keys that were set again after someone else had changed them.
 func (m metrics) repaired(keys []record.Key) {
 	for _, k := range keys {
 		m.repairs.WithLabelValues(string(k.Kind)).Inc()

@@ -19,10 +19,10 @@ import (
 	"orrery/kit/client"
 )
 
-// statusDelay gathers the changes of many nodes into one count.
+// statusDelay batches the changes of many nodes into one count.
 const statusDelay = 500 * time.Millisecond
 
-// reconcilePool sees to all of a NodePool but its nodes: finalizer, turns, RuntimeClass, status, and the end.
+// reconcilePool does everything for a NodePool except writing its nodes: finalizer, rollout, RuntimeClass, status, cleanup.
 func (r *reconciler) reconcilePool(ctx context.Context, key kit.Key) (kit.Result, error) {
 	k, open := r.catalog.get(key.Name)
 	if !open {
@@ -58,7 +58,7 @@ func (r *reconciler) reconcilePool(ctx context.Context, key kit.Key) (kit.Result
 	return kit.After(t.next), err
 }
 
-// versionOf stands for what of a pool its nodes depend on; empty for one that is gone.
+// versionOf identifies the parts of a pool that its nodes depend on; empty for a pool that is gone.
 func versionOf(k *known) string {
 	if k == nil {
 		return ""
@@ -66,7 +66,7 @@ func versionOf(k *known) string {
 	return fmt.Sprint(k.api.UID, k.api.Generation, k.pool.Deleting, k.pool.Paused)
 }
 
-// wakeNodesOf wakes the nodes that belong to a pool or have a record of one of that name.
+// wakeNodesOf queues the nodes that belong to a pool or have a record of one of that name.
 func (r *reconciler) wakeNodesOf(name string, k *known) {
 	for _, node := range r.nodes.List("") {
 		if k != nil && k.pool.Matches(node.Labels) || remembers(node, name) {
@@ -81,7 +81,7 @@ func remembers(node *corev1.Node, name string) bool {
 	return err != nil || slices.ContainsFunc(rec.Pools, func(p record.Pool) bool { return p.Name == name })
 }
 
-// finish cleans up after a pool that is being deleted. The finalizer goes once the server shows no node with a record of
+// finish cleans up after a pool that is being deleted. The finalizer is removed once no node on the server has a record of
 // the pool, whatever the pool selects by then.
 func (r *reconciler) finish(ctx context.Context, k *known) (kit.Result, error) {
 	if !slices.Contains(k.api.Finalizers, v1alpha1.CleanupFinalizer) {
@@ -110,11 +110,11 @@ func (r *reconciler) finish(ctx context.Context, k *known) (kit.Result, error) {
 	return kit.Done, r.setFinalizer(ctx, k, false)
 }
 
-// cleanupPoll is when nodes are looked at again that have not been cleaned yet.
+// cleanupPoll is how often a pool that is being deleted checks whether its nodes have been cleaned up.
 const cleanupPoll = 5 * time.Second
 
-// carriers returns the names of the nodes whose record names a pool, sorted. A record that cannot be read counts if it
-// may be about the pool.
+// carriers returns the sorted names of the nodes whose record names a pool. A malformed record counts if it may be about the
+// pool.
 func carriers[N client.Object](nodes []N, k *known) []string {
 	var out []string
 	for _, n := range nodes {
@@ -131,12 +131,12 @@ func carriers[N client.Object](nodes []N, k *known) []string {
 	return out
 }
 
-// mayName reports whether a record that cannot be read may be about a pool.
+// mayName reports whether a malformed record may be about a pool.
 func mayName(text string, k *known) bool {
 	return strings.Contains(text, string(k.api.UID)) || strings.Contains(text, strconv.Quote(k.api.Name))
 }
 
-// setFinalizer adds or removes the finalizer, bound to the version that was seen.
+// setFinalizer adds or removes the finalizer, with the resourceVersion in the cache as a precondition.
 func (r *reconciler) setFinalizer(ctx context.Context, k *known, on bool) error {
 	list := slices.DeleteFunc(slices.Clone(k.api.Finalizers), func(f string) bool { return f == v1alpha1.CleanupFinalizer })
 	if on {

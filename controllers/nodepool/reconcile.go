@@ -34,20 +34,20 @@ type reconciler struct {
 	catalog  *catalog
 	ledger   *ledger
 	permits  *permits
-	startup  *corev1.Taint // goes with the first patch of a node; nil if there is none
-	// rehearses says that nothing is stored: then a finalizer never is, and pools are taken for having theirs.
+	startup  *corev1.Taint // removed once a node is up to date; nil if there is none
+	// rehearses is true in a dry run: finalizers are then never stored, so pools are treated as if they had theirs.
 	rehearses bool
 
 	wakeNode, wakePool *kit.Trigger[kit.Key]
 }
 
-// longestTrouble is how many bytes of an answer of the server are reported.
+// longestTrouble is how many bytes of a server error are reported.
 const longestTrouble = 1024
 
-// cacheLag is when a node is looked at again whose pool the server has and the cache does not show.
+// cacheLag is when a node is reconciled again if the server has one of its pools and the cache does not.
 const cacheLag = time.Second
 
-// reconcileNode brings a node to what its pools ask for, in one patch. It is the only writer of Nodes.
+// reconcileNode makes a node what its pools specify, in one patch. It is the only writer of Nodes.
 func (r *reconciler) reconcileNode(ctx context.Context, key kit.Key) (kit.Result, error) {
 	node, ok := r.nodes.Get(key)
 	if !ok {
@@ -56,7 +56,7 @@ func (r *reconciler) reconcileNode(ctx context.Context, key kit.Key) (kit.Result
 	}
 	pools, open := r.catalog.pools()
 	if !open {
-		return kit.Done, nil // what pools ask for is not known: the kind is not served, or not listed yet
+		return kit.Done, nil // the pools are unknown: the kind is not served, or not listed yet
 	}
 	rec, err := recordOf(node)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *reconciler) reconcileNode(ctx context.Context, key kit.Key) (kit.Result
 	return kit.Sooner(kit.After(later), kit.After(v.retry)), nil
 }
 
-// write stores an outcome.
+// write patches a node with an outcome.
 func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merge.Pool, out *merge.Outcome, now time.Time) error {
 	data, err := patchOf(node, out)
 	if err != nil {
@@ -90,9 +90,9 @@ func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merg
 	stored, err := client.PatchObject(ctx, r.client, node, client.MergePatch(data), client.Brief)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return client.IgnoreNotFound(err) // its next version comes by itself, and a conflict is tried again
+		return client.IgnoreNotFound(err) // a newer version arrives by itself, and a conflict is retried
 	case err != nil:
-		// An admission policy refuses a patch with the same answer as the schema does, and may be gone soon.
+		// Not terminal: an admission policy refuses with the same status as the schema does, and may be removed soon.
 		r.trouble(node, pools, shortened(err.Error(), longestTrouble))
 		return fmt.Errorf("bring node %s to what its pools ask for: %w", node.Name, err)
 	}
@@ -113,11 +113,11 @@ func (r *reconciler) write(ctx context.Context, node *corev1.Node, pools []*merg
 	return nil
 }
 
-// restless is said of a node that is written again and again although no pool changes: what one pool writes makes another
-// one match or not, and that undoes the first.
+// restless is reported for a node that is written repeatedly although no pool changes: what one pool writes makes another
+// match, or no longer match, and that undoes the first write.
 const restless = "it is changed again and again: do pools select by labels that other pools write?"
 
-// signature stands for what all pools ask for.
+// signature identifies what all pools specify.
 func signature(pools []*merge.Pool) string {
 	var b strings.Builder
 	for _, p := range pools {
@@ -126,14 +126,14 @@ func signature(pools []*merge.Pool) string {
 	return b.String()
 }
 
-// trouble remembers what is wrong with the writes of a node, and has its pools report it.
+// trouble remembers why a node cannot be written, and makes its pools report it.
 func (r *reconciler) trouble(node *corev1.Node, pools []*merge.Pool, what string) {
 	if r.ledger.note(node.Name, what) {
 		r.wakePools(node, pools)
 	}
 }
 
-// wakePools has the pools of a node counted again.
+// wakePools queues the pools of a node, to be counted again.
 func (r *reconciler) wakePools(node *corev1.Node, pools []*merge.Pool) {
 	for _, p := range pools {
 		if p.Matches(node.Labels) {
@@ -142,8 +142,8 @@ func (r *reconciler) wakePools(node *corev1.Node, pools []*merge.Pool) {
 	}
 }
 
-// findLost asks the server for pools that the node's record names and the cache does not have. Only the server's word
-// that a pool is gone makes it so. It returns when to look again if a pool turns out to be there.
+// findLost asks the server for the pools that the node's record names and the cache does not have. A pool counts as gone
+// only if the server says so. If the server has such a pool, later is when to reconcile the node again.
 func (r *reconciler) findLost(ctx context.Context, node *corev1.Node, rec noderecord.Record, pools []*merge.Pool) (later time.Duration, err error) {
 	for _, p := range rec.Pools {
 		if knows(pools, p.UID) || r.ledger.isGone(p.UID) {
@@ -156,7 +156,7 @@ func (r *reconciler) findLost(ctx context.Context, node *corev1.Node, rec nodere
 		case err == nil, apierrors.IsNotFound(err) && !kindMissing(err):
 			r.ledger.noteGone(p.UID)
 		case kindMissing(err):
-			later = cacheLag // nothing is known of a pool whose kind the server does not have
+			later = cacheLag // nothing is known about a pool whose kind the server does not have
 		default:
 			return 0, fmt.Errorf("ask for NodePool %s, which node %s has a record of: %w", p.Name, node.Name, err)
 		}
@@ -164,7 +164,7 @@ func (r *reconciler) findLost(ctx context.Context, node *corev1.Node, rec nodere
 	return later, nil
 }
 
-// kindMissing reports whether a call failed because the server does not serve the kind, which says nothing about objects.
+// kindMissing reports whether a call failed because the server does not serve the kind, which says nothing about the object.
 func kindMissing(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -181,7 +181,7 @@ func texts(changes []merge.Change) []string {
 	return out
 }
 
-// shortened cuts a text after so many bytes, and says so.
+// shortened truncates a text, and says so.
 func shortened(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -17,10 +17,10 @@ import (
 	"orrery/kit/client"
 )
 
-// classState is how a pool's RuntimeClass stands.
+// classState is the state of a pool's RuntimeClass.
 type classState struct {
 	name   string // of the RuntimeClass that the pool owns now
-	taken  string // a RuntimeClass of the name wanted, which is not the pool's
+	taken  string // the desired name, if another RuntimeClass has it that the pool does not own
 	failed string // why it could not be written
 }
 
@@ -47,8 +47,8 @@ func (s classState) condition(k *known) *metav1.Condition {
 	return &c
 }
 
-// reconcileClass brings the RuntimeClass of a pool to what it asks for, and deletes those of other names that the pool
-// has had. One that the pool does not own is never touched, nor is that of a pool that cannot be worked with.
+// reconcileClass creates or updates the RuntimeClass of a pool, and deletes those that the pool owns under other names. A
+// RuntimeClass that the pool does not own is never touched; neither is that of an invalid pool.
 func (r *reconciler) reconcileClass(ctx context.Context, k *known) (classState, error) {
 	var s classState
 	if k.problem != nil {
@@ -72,7 +72,7 @@ func (r *reconciler) reconcileClass(ctx context.Context, k *known) (classState, 
 	case !ok:
 		_, err := client.Create(ctx, r.client, want)
 		if apierrors.IsAlreadyExists(err) {
-			s.taken = want.Name // as it seems; the cache will tell whose it is
+			s.taken = want.Name // provisional; the cache will show who owns it
 			return s, nil
 		}
 		if err != nil {
@@ -101,7 +101,7 @@ func (r *reconciler) reconcileClass(ctx context.Context, k *known) (classState, 
 	return s, nil
 }
 
-// deleteClass deletes the RuntimeClasses that a pool owns, but for the one of a name.
+// deleteClass deletes the RuntimeClasses that a pool owns, except the one with a given name.
 func (r *reconciler) deleteClass(ctx context.Context, k *known, but string) error {
 	for _, rc := range r.classes.List("") {
 		if rc.Name == but || rc.DeletionTimestamp != nil || !metav1.IsControlledBy(rc, k.api) {
@@ -115,8 +115,8 @@ func (r *reconciler) deleteClass(ctx context.Context, k *known, but string) erro
 	return nil
 }
 
-// class returns the RuntimeClass that a pool asks for: it sends pods to the pool's nodes and lets them in. It is nil
-// where there is none, or where it could not say which nodes: it knows equal labels only.
+// class returns the RuntimeClass that a pool specifies: its pods are scheduled to the pool's nodes and tolerate their taints.
+// It is nil if the pool has none, or if the pool's selector uses more than matchLabels, which a RuntimeClass cannot express.
 func (k *known) class() *nodev1.RuntimeClass {
 	spec, selector := k.api.Spec.RuntimeClass, k.api.Selector()
 	if spec == nil || len(selector.MatchExpressions) > 0 {

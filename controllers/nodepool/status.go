@@ -17,7 +17,7 @@ import (
 	"orrery/kit/client"
 )
 
-// statusOf returns what the status of a pool has to say.
+// statusOf returns the status of a pool.
 func statusOf(k *known, c census, t turns, class classState, now time.Time) v1alpha1.NodePoolStatus {
 	s := v1alpha1.NodePoolStatus{
 		ObservedGeneration: k.api.Generation, Selector: metav1.FormatLabelSelector(k.api.Selector()),
@@ -75,7 +75,7 @@ func condition(kind string, status bool, reason, message string) metav1.Conditio
 	return c
 }
 
-// conditions sets conditions of a status.
+// conditions sets the conditions of a status.
 type conditions struct {
 	s   *v1alpha1.NodePoolStatus
 	now time.Time
@@ -87,7 +87,7 @@ func (c conditions) put(n metav1.Condition) {
 	meta.SetStatusCondition(&c.s.Conditions, n)
 }
 
-// nodesUpdated says how far the nodes are.
+// nodesUpdated returns the condition that reports the progress of the nodes.
 func nodesUpdated(k *known, c census, t turns) metav1.Condition {
 	const kind = v1alpha1.ConditionNodesUpdated
 	progress := fmt.Sprintf("%d of %d nodes are as the pool asks", c.updated, c.nodes)
@@ -116,7 +116,7 @@ func conflicted(c census) metav1.Condition {
 		fmt.Sprintf("Keys of the pool are left to others on %d nodes; see status.problemNodes", c.conflicted))
 }
 
-// degradedBy says what needs a human.
+// degradedBy returns the condition that reports what needs a human.
 func degradedBy(k *known, c census) metav1.Condition {
 	const kind = v1alpha1.ConditionDegraded
 	switch {
@@ -130,7 +130,7 @@ func degradedBy(k *known, c census) metav1.Condition {
 	return condition(kind, false, "NoProblem", "Nothing needs attention")
 }
 
-// writeStatus stores a status if it says anything new, and tells of conditions that have changed.
+// writeStatus stores a status if it has changed, and publishes events for conditions that have changed.
 func (r *reconciler) writeStatus(ctx context.Context, k *known, s v1alpha1.NodePoolStatus) error {
 	_, written := k.raw.Object["status"]
 	if written && equality.Semantic.DeepEqual(k.api.Status, s) {
@@ -152,7 +152,7 @@ func (r *reconciler) writeStatus(ctx context.Context, k *known, s v1alpha1.NodeP
 	return nil
 }
 
-// announce publishes an event for each condition that has come to be true or false, but for the sum of them.
+// announce publishes an event for each condition that has become true or false, except for Ready, which sums them up.
 func (r *reconciler) announce(k *known, s v1alpha1.NodePoolStatus) {
 	for _, c := range s.Conditions {
 		old := meta.FindStatusCondition(k.api.Status.Conditions, c.Type)
@@ -174,7 +174,7 @@ func (r *reconciler) announce(k *known, s v1alpha1.NodePoolStatus) {
 	}
 }
 
-// reference is what events are about.
+// reference returns the object reference for events.
 func (k *known) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		Kind: v1alpha1.NodePoolKind.Kind, APIVersion: v1alpha1.SchemeGroupVersion.String(), Name: k.api.Name, UID: k.api.UID,

@@ -17,7 +17,7 @@ import (
 	"orrery/kit"
 )
 
-// nodeChanged lets through what pools write and select by, and not the heartbeats.
+// nodeChanged passes changes of what pools write and select by, and drops heartbeats.
 func nodeChanged(old, new *corev1.Node) bool {
 	if old == nil || new == nil {
 		return true
@@ -26,7 +26,7 @@ func nodeChanged(old, new *corev1.Node) bool {
 		!slices.EqualFunc(old.Spec.Taints, new.Spec.Taints, func(a, b corev1.Taint) bool { return record.TaintKey(a) == record.TaintKey(b) && a.Value == b.Value })
 }
 
-// countChanged lets through what the status of a pool depends on.
+// countChanged passes changes that the status of a pool depends on.
 func countChanged(old, new *corev1.Node) bool {
 	if nodeChanged(old, new) {
 		return true
@@ -54,7 +54,7 @@ func (r *reconciler) poolsOf(node *corev1.Node) []kit.Key {
 	return out
 }
 
-// poolsOfClass returns the pools that own a RuntimeClass or want one of its name.
+// poolsOfClass returns the pools that own a RuntimeClass or want one with its name.
 func (r *reconciler) poolsOfClass(rc *nodev1.RuntimeClass) []kit.Key {
 	var out []kit.Key
 	for _, name := range r.catalog.withRuntimeClass(rc.Name) {
@@ -66,8 +66,8 @@ func (r *reconciler) poolsOfClass(rc *nodev1.RuntimeClass) []kit.Key {
 	return out
 }
 
-// parseTaint reads a taint in the form key:effect or key=value:effect; nil if the text is empty. The value does not
-// matter: a node has one taint of a key and an effect.
+// parseTaint parses a taint in the form key:effect or key=value:effect; nil if the text is empty. The value does not
+// matter: a node has at most one taint with the same key and effect.
 func parseTaint(text string) (*corev1.Taint, error) {
 	if text == "" {
 		return nil, nil
