@@ -13,17 +13,16 @@ import (
 	"orrery/controllers/nodepool/merge"
 )
 
-// known is a NodePool as it was last seen. Nothing in it is ever changed.
+// known is a NodePool as it was last seen. It is immutable.
 type known struct {
 	raw  *unstructured.Unstructured
 	api  *v1alpha1.NodePool
 	pool *merge.Pool
-	// problem is why the pool cannot be worked with; nil if it can.
+	// problem is why the pool is invalid; nil if it is valid.
 	problem error
 }
 
-// newKnown reads a NodePool. One that cannot be read keeps its nodes as they are, and its status, and has its say about
-// what is left behind.
+// newKnown decodes a NodePool. An invalid pool leaves its nodes and status as they are; its deletionPolicy still counts.
 func newKnown(raw *unstructured.Unstructured) *known {
 	k := &known{raw: raw, api: &v1alpha1.NodePool{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, k.api); err != nil {
@@ -48,18 +47,18 @@ func newKnown(raw *unstructured.Unstructured) *known {
 	return k
 }
 
-// catalog holds the NodePools. It is closed while the server does not have the kind, or has not been asked for all of
-// them yet: then nothing is known of any pool.
+// catalog holds the NodePools. It is closed while the server does not have the kind, or while the pools have not been
+// listed yet: then nothing is known about any pool.
 type catalog struct {
 	mu     sync.RWMutex // guards the fields below
 	open   bool
 	byName map[string]*known
-	sorted []*merge.Pool // by precedence; replaced, never changed
+	sorted []*merge.Pool // by precedence; replaced and never modified
 }
 
 func newCatalog() *catalog { return &catalog{byName: map[string]*known{}} }
 
-// put takes in a pool as it is now.
+// put adds or replaces a pool.
 func (c *catalog) put(k *known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +66,7 @@ func (c *catalog) put(k *known) {
 	c.sort()
 }
 
-// drop takes out a pool that is gone, unless another of its name has come.
+// drop removes a pool that is gone, unless a new one has taken its name.
 func (c *catalog) drop(name string, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +119,7 @@ func (c *catalog) names() []string {
 	return out
 }
 
-// withRuntimeClass returns the names of the pools whose RuntimeClass has a name.
+// withRuntimeClass returns the names of the pools whose RuntimeClass has the given name.
 func (c *catalog) withRuntimeClass(name string) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

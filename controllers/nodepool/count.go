@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// listed is how many nodes a status names at most, and lines how many changes of each.
+	// listed is the limit on the nodes that a status lists, and lines that on the changes listed for each.
 	listed = 20
 	lines  = 32
 )
 
-// census is what there is to say about the nodes of a pool.
+// census is what was counted over the nodes of a pool.
 type census struct {
 	nodes, ready, updated, conflicted, failed int
 	capacity, allocatable                     v1alpha1.ResourceList
 	problems                                  []v1alpha1.ProblemNode // of the failed first, then of the conflicted; by name
 	plan                                      []v1alpha1.PlannedNode
-	pending                                   int // nodes that the plan is about, those it does not list too
+	pending                                   int // nodes that would be changed, including those that the plan does not list
 	candidates                                []candidate
-	malformed                                 bool // at least one record cannot be read
+	malformed                                 bool // at least one record is malformed
 }
 
-// count looks at all members of a pool. What is counted is where they stand by what the pool asks, whether or not it may
-// act: a paused or audited pool is counted as if it did.
+// count counts the members of a pool, compared with what the pool specifies. A pool that is paused or in mode Audit is counted
+// as if it were enforced.
 func (r *reconciler) count(k *known, pools []*merge.Pool, now time.Time) census {
 	asked := slices.Clone(pools)
 	for i, p := range asked {
@@ -73,7 +73,7 @@ func severity(reason string) int {
 	return 0
 }
 
-// countNode counts what a pool has and lacks on one member.
+// countNode adds one member to the census.
 func (r *reconciler) countNode(c *census, k *known, node *corev1.Node, pools []*merge.Pool, now time.Time) {
 	problem := func(reason, message string) {
 		c.problems = append(c.problems, v1alpha1.ProblemNode{Name: node.Name, Reason: reason, Message: message})
@@ -108,7 +108,7 @@ func (r *reconciler) countNode(c *census, k *known, node *corev1.Node, pools []*
 	}
 }
 
-// candidate is a member as the rollout sees it.
+// candidate returns a member as the rollout sees it.
 func (r *reconciler) candidate(k *known, node *corev1.Node, rec *record.Record, out *merge.Outcome, now time.Time) candidate {
 	c := candidate{name: node.Name, granted: r.permits.has(k.pool, node.Name)}
 	if !fresh(node, rec, k.pool, now) {
@@ -126,7 +126,7 @@ func (r *reconciler) candidate(k *known, node *corev1.Node, rec *record.Record, 
 	return c
 }
 
-// conflictsOf says which keys of a pool are left to others on a node.
+// conflictsOf describes which keys of a pool a node has from others.
 func conflictsOf(out *merge.Outcome, k *known) (reason, message string) {
 	var parts []string
 	for _, f := range out.Conflicts {
@@ -152,7 +152,7 @@ func flapping(out *merge.Outcome, k *known) bool {
 	return slices.ContainsFunc(out.Conflicts, func(f merge.Conflict) bool { return f.Pool == k.pool.UID && f.Reason == merge.Flapping })
 }
 
-// readiness reports whether a node is ready, and since when it is so or not.
+// readiness reports whether a node is ready, and since when.
 func readiness(node *corev1.Node) (ready bool, since time.Time) {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

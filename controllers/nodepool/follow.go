@@ -24,18 +24,18 @@ type theKind struct{}
 // String names the key on the debug page.
 func (theKind) String() string { return "NodePool" }
 
-// listPoll is how often a look is taken at whether all pools have been listed.
+// listPoll is how often the informer is asked whether it has synced.
 const listPoll = 50 * time.Millisecond
 
-// follower opens the catalog when the server has the kind, and closes it when the kind has gone. It belongs to one
-// worker.
+// follower opens the catalog when the server has the kind, and closes it when the kind has been removed. It is used by one
+// worker only.
 type follower struct {
 	cc       kit.ControllerContext
 	r        *reconciler
-	informer *cache.Informer // nil while the kind is not there
+	informer *cache.Informer // nil while the server does not have the kind
 	handler  *cache.Registration
 	open     bool
-	said     bool // that the kind is missing
+	said     bool // it has been logged that the kind is missing
 }
 
 func (f *follower) reconcile(ctx context.Context, _ theKind) (kit.Result, error) {
@@ -60,7 +60,7 @@ func (f *follower) reconcile(ctx context.Context, _ theKind) (kit.Result, error)
 	return kit.Done, nil
 }
 
-// begin starts to follow the kind if the server has it.
+// begin starts an informer if the server has the kind.
 func (f *follower) begin(log klog.Logger) (kit.Result, error) {
 	switch served, err := f.served(); {
 	case err != nil:
@@ -73,7 +73,7 @@ func (f *follower) begin(log klog.Logger) (kit.Result, error) {
 		return kit.Done, nil
 	}
 	meta.MaybeResetRESTMapper(f.cc.Client.Mapper())
-	f.r.catalog.setOpen(false) // nothing is left of the time before
+	f.r.catalog.setOpen(false) // drops what an earlier informer has left
 	informer, err := f.cc.Cache.Informer(v1alpha1.NodePoolKind, cache.Unstructured)
 	if err != nil {
 		return kit.Done, err
@@ -109,8 +109,8 @@ func (f *follower) served() (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == v1alpha1.NodePoolResource.Resource }), nil
 }
 
-// observe takes the changes of pools into the catalog and wakes their loop: at once for what is asked, a little later for
-// what is reported.
+// observe updates the catalog with the changes of pools and queues them: at once if the spec has changed, with a delay if
+// only what is reported has.
 func (r *reconciler) observe(old, new client.Object, _ bool) {
 	if new == nil {
 		r.catalog.drop(old.GetName(), old.GetUID())
@@ -134,7 +134,7 @@ func (r *reconciler) observe(old, new client.Object, _ bool) {
 	r.wakePool.AddAfter(kit.Key{Name: k.api.Name}, statusDelay)
 }
 
-// wakeAll wakes every node and every pool.
+// wakeAll queues every node and every pool.
 func (r *reconciler) wakeAll() {
 	for _, name := range r.catalog.names() {
 		r.wakePool.Add(kit.Key{Name: name})

@@ -10,8 +10,8 @@ import (
 	"orrery/controllers/nodepool/record"
 )
 
-// patchOf returns the merge patch that makes a node what it has to become, record included. It is bound to the version
-// that the outcome was made from. The list of taints has no merge key and is written whole, which that bond makes safe.
+// patchOf returns the merge patch that gives a node its desired state, record included. The resourceVersion that the outcome
+// was computed from is a precondition. A merge patch replaces the whole list of taints, which the precondition makes safe.
 func patchOf(node *corev1.Node, out *merge.Outcome) ([]byte, error) {
 	labels, annotations := map[string]any{}, map[string]any{}
 	taints := false

@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	// newcomer is the age up to which a node that no pool has touched, and that has come after the pool, counts as new.
-	// There is little on it that a change could disturb, and pods must not get there before it has its taints: it waits
-	// for no turn.
+	// newcomer is the age up to which a node counts as new, if it is younger than the pool and no pool has changed it. A
+	// change hardly disturbs such a node, and it must have its taints before pods are scheduled to it: it skips the rollout.
 	newcomer = 10 * time.Minute
-	// suspicion is how long after a change of a node it is taken for the reason why the node becomes not ready.
+	// suspicion is how long after a change the change is suspected to be the cause if the node becomes not ready.
 	suspicion = 10 * time.Minute
 )
 
-// need is how much a change of a node can disturb.
+// need is how disruptive the pending changes of a node are.
 type need int
 
 const (
 	nothing  need = iota
 	change        // something is set
-	eviction      // pods are driven off
+	eviction      // pods are evicted
 )
 
-// needOf returns what a pool still has to do on a node. Repairs and removals need no turn.
+// needOf returns how disruptive what a pool still has to do on a node is. Repairs and removals do not count.
 func needOf(out *merge.Outcome, pool types.UID) need {
 	n := nothing
 	for _, c := range out.Changes {
@@ -45,40 +44,40 @@ func needOf(out *merge.Outcome, pool types.UID) need {
 	return n
 }
 
-// bounded reports whether a need has to wait for its turn.
+// bounded reports whether the rollout limits such changes.
 func bounded(r v1alpha1.Rollout, n need) bool {
 	return n == eviction || n == change && r.MaxUpdating != nil
 }
 
-// fresh reports whether a node is new to all pools and to the cluster, and has come after the pool. What a new pool asks
-// of the nodes that are there is a rollout, also in a new cluster.
+// fresh reports whether a node is new to the cluster and to all pools, and younger than the pool. Existing nodes that a new
+// pool changes are part of a rollout, even in a new cluster.
 func fresh(node *corev1.Node, rec *record.Record, p *merge.Pool, now time.Time) bool {
 	came := node.CreationTimestamp.Time
 	return len(rec.Pools) == 0 && now.Sub(came) < newcomer && came.After(p.Created)
 }
 
-// candidate is a member of a pool, as its rollout sees it.
+// candidate is what the rollout of a pool needs to know about a member.
 type candidate struct {
 	name    string
 	need    need
 	granted bool
-	// updating until that time: it was changed a short while ago.
+	// until is when the node no longer counts as being updated.
 	until time.Time
-	// broken says that it has become not ready since it was changed.
+	// broken reports that the node has become not ready since it was changed.
 	broken bool
 }
 
-// turns is who may be changed now, and what the rest waits for.
+// turns says which nodes may be changed now, and what the others wait for.
 type turns struct {
 	granted map[string]bool
 	waiting int
-	// brokenNode has become not ready since it was changed: nobody gets a turn until it is ready.
+	// brokenNode has become not ready since it was changed: the rollout is halted until it is ready.
 	brokenNode string
-	// next is how long it takes until somebody who was changed counts no more; 0 if that holds up nobody.
+	// next is how long it takes until a node no longer counts as being updated; 0 if no node waits for that.
 	next time.Duration
 }
 
-// takeTurns decides which nodes of a pool may be changed. Those that had their turn already keep it. The candidates are
+// takeTurns decides which nodes of a pool may be changed. A turn that was granted is not taken back. The candidates are
 // sorted by name.
 func takeTurns(all []candidate, r v1alpha1.Rollout, now time.Time) turns {
 	t := turns{granted: map[string]bool{}}
@@ -118,7 +117,7 @@ func takeTurns(all []candidate, r v1alpha1.Rollout, now time.Time) turns {
 	return t
 }
 
-// bounds returns how many nodes of so many may be changed at a time, and how many of them given NoExecute taints.
+// bounds returns how many of the nodes may be changed at a time, and how many of those may get NoExecute taints.
 func bounds(r v1alpha1.Rollout, total int) (most, evicting int) {
 	most, evicting = max(total, 1), 1
 	if r.MaxUpdating != nil {
@@ -132,20 +131,20 @@ func bounds(r v1alpha1.Rollout, total int) (most, evicting int) {
 	return most, evicting
 }
 
-// permits are the turns that pools have given to nodes.
+// permits are the turns that pools have granted to nodes.
 type permits struct {
 	mu    sync.Mutex // guards given
 	given map[types.UID]permit
 }
 
 type permit struct {
-	hash  string // of the pool when it was given
+	hash  string // of the pool when it was granted
 	nodes map[string]bool
 }
 
 func newPermits() *permits { return &permits{given: map[types.UID]permit{}} }
 
-// has reports whether a node has its turn for what the pool asks now.
+// has reports whether a node has a turn for what the pool specifies now.
 func (p *permits) has(pool *merge.Pool, node string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +152,7 @@ func (p *permits) has(pool *merge.Pool, node string) bool {
 	return given.hash == pool.Hash && given.nodes[node]
 }
 
-// give replaces the turns of a pool and returns the nodes that have not had one.
+// give replaces the turns of a pool and returns the nodes that did not have one before.
 func (p *permits) give(pool *merge.Pool, nodes map[string]bool) (newly []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

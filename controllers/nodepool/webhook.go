@@ -17,8 +17,8 @@ import (
 	"orrery/kit/webhook"
 )
 
-// Webhook returns the handlers of the webhook of NodePools. They read other objects through live, and only when a spec
-// has changed: finalizers and metadata of a pool are not held up by what else there is.
+// Webhook returns the admission handlers for NodePools. They read other objects through live, and only if the spec has
+// changed: no other object may block an update of a pool's finalizers and metadata.
 func Webhook(live *client.Client) webhook.Handlers[*v1alpha1.NodePool] {
 	return webhook.Handlers[*v1alpha1.NodePool]{
 		Default: func(_ context.Context, _ *webhook.Request, p *v1alpha1.NodePool) error {
@@ -40,7 +40,7 @@ func Webhook(live *client.Client) webhook.Handlers[*v1alpha1.NodePool] {
 	}
 }
 
-// world reads what a pool is checked against. The server may answer from its own cache: a race is left to the controller.
+// world reads what a pool is validated against. The server may answer from its cache: races are left to the controller.
 func world(ctx context.Context, live *client.Client) (admission.World, error) {
 	var w admission.World
 	pools, err := client.List[unstructured.Unstructured](ctx, live, client.Kind(v1alpha1.NodePoolKind), client.AtLeast("0"))

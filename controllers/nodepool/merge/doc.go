@@ -1,6 +1,6 @@
-// Package merge decides what a Node has to become: it merges what all pools that match ask for, by their precedence,
-// with what the node has and what its record remembers.
+// Package merge decides the desired state of a Node: it merges what all matching pools specify, by their precedence, with
+// the current state of the node and its record.
 //
-// It is pure and total: the same node, pools and time give the same outcome, and an outcome that was stored gives no
-// further change. Who may act now (permits, pauses, back-off) is told to it; it asks nobody.
+// It is pure and idempotent: the same node, pools and time give the same outcome, and merging again after an outcome was
+// stored changes nothing. Which pools may act now (permits, pauses, back-off) is part of its input.
 package merge

@@ -12,28 +12,28 @@ import (
 	"orrery/controllers/nodepool/record"
 )
 
-// longestKept is the length up to which a value of somebody else is remembered.
+// longestKept is the length up to which a value of somebody else is recorded.
 const longestKept = 4096
 
-// Input is what an outcome depends on, beside the node's state and record.
+// Input is what an outcome depends on, in addition to the node's state and record.
 type Input struct {
 	// Node is the UID of the node.
 	Node types.UID
-	// Pools are all that there are, those being deleted too, by precedence.
+	// Pools are all pools, including those being deleted, by precedence.
 	Pools []*Pool
-	// Gone reports that a pool, which a record names and Pools does not hold, is known to be gone for good.
+	// Gone reports whether a pool that a record names and that is not in Pools is known not to exist.
 	Gone func(types.UID) bool
-	// Waiting reports that a pool may set nothing new on this node yet; nil is no pool.
+	// Waiting reports whether a pool may not set anything new on this node yet; nil means none.
 	Waiting func(types.UID) bool
-	// HeldOff reports that a key is left alone for a while, as others change it again and again; nil is no key.
+	// HeldOff reports whether a key is left alone for a while because others keep changing it; nil means none.
 	HeldOff func(record.Key) bool
-	// Startup is the taint that goes when the node has what its pools ask for; nil if there is none.
+	// Startup is the taint that is removed when the node has what its pools specify; nil if there is none.
 	Startup *corev1.Taint
-	// Now is noted in the record, to the second.
+	// Now is recorded, to the second.
 	Now time.Time
 }
 
-// claim is the pool that has the say over a key, and the value that it asks for. A held key stays as it is.
+// claim is the pool that decides a key, and the value that it specifies. A held key stays as it is.
 type claim struct {
 	pool  *Pool
 	value string
@@ -44,16 +44,16 @@ type claim struct {
 type run struct {
 	Input
 	out    Outcome
-	again  bool               // the node was made again, and its record is older than it
+	again  bool               // the node was recreated, and the record is that of its predecessor
 	joined map[types.UID]bool // pools that the node has joined before
 	member map[types.UID]bool // pools that the node belongs to and that act on it now
 	claims map[record.Key]claim
-	waits  bool // a pool that the node belongs to waits for its turn
+	waits  bool // the rollout of a pool that the node belongs to has not reached it yet
 	paused bool // a pool that the node belongs to is paused
 }
 
-// Next returns what a node has to become. Membership is a matter of the labels that the node has now, not of those that
-// it is about to get. The record is not changed.
+// Next returns the desired state of a node. Which pools it belongs to depends on its current labels, not on those that it
+// will get. rec is not changed.
 func Next(state record.State, rec record.Record, in Input) Outcome {
 	r := &run{Input: in, joined: map[types.UID]bool{}, member: map[types.UID]bool{}, claims: map[record.Key]claim{}}
 	labels := state.Labels
@@ -74,7 +74,7 @@ func Next(state record.State, rec record.Record, in Input) Outcome {
 	return r.out
 }
 
-// remember finds out what the node has joined. One that was made again with an old record has joined nothing.
+// remember finds out which pools the node has joined. One that was recreated with an old record has joined none.
 func (r *run) remember() {
 	r.again = r.out.Record.Node != r.Node
 	r.out.Record.Node = r.Node
@@ -85,7 +85,7 @@ func (r *run) remember() {
 	}
 }
 
-// retain lets go of what pools leave behind: their keys are anybody's from then on.
+// retain drops the records of deleted pools with deletionPolicy Retain: nobody owns their keys from then on.
 func (r *run) retain() {
 	for _, p := range r.Pools {
 		if p.Deleting && p.Retain {
@@ -94,7 +94,7 @@ func (r *run) retain() {
 	}
 }
 
-// claim finds the pool that has the say over each key.
+// claim finds the pool that decides each key.
 func (r *run) claim(labels map[string]string) {
 	for _, p := range r.Pools {
 		matches := p.Matches(labels)
@@ -114,7 +114,7 @@ func (r *run) claim(labels map[string]string) {
 	}
 }
 
-// hold keeps what a pool owns as it is. One that waits for its turn gives up what it asks for no longer.
+// hold keeps what a pool owns as it is. A pool that waits for its rollout still gives up keys that it no longer specifies.
 func (r *run) hold(p *Pool) {
 	own := r.out.Record.Find(p.UID)
 	if own == nil {
@@ -157,7 +157,7 @@ func (r *run) keys() []record.Key {
 	return slices.SortedFunc(maps.Keys(all), record.Compare)
 }
 
-// settle brings one key to where it belongs.
+// settle decides one key.
 func (r *run) settle(k record.Key) {
 	owner := r.out.Record.Owner(k)
 	c, claimed := r.claims[k]
@@ -165,7 +165,7 @@ func (r *run) settle(k record.Key) {
 	case claimed && c.held, owner != nil && r.keeps(owner, claimed):
 	case claimed:
 		if owner != nil && c.pool.Skip && owner.Keys[k].Was != nil && owner.Keys[k].Was.Text != c.value {
-			r.release(k, owner) // it is somebody else's, and the pool leaves such keys alone
+			r.release(k, owner) // somebody else has set it, and the pool skips such keys
 			owner = nil
 		}
 		if owner != nil || !r.skips(k, c) {
@@ -176,8 +176,8 @@ func (r *run) settle(k record.Key) {
 	}
 }
 
-// keeps reports whether the owner of a key keeps it for now: a pool of which it is not known whether it is gone, or one
-// that the node leaves while the pool that it moves to has to wait, so that there is no gap between the two.
+// keeps reports whether the owner of a key keeps it for now: it may be a pool that is not known to be gone, or a pool that
+// the node leaves while the pool that it moves to has to wait, so that there is no gap between the two.
 func (r *run) keeps(owner *record.Pool, claimed bool) bool {
 	switch p := r.pool(owner.UID); {
 	case p == nil:
@@ -188,7 +188,7 @@ func (r *run) keeps(owner *record.Pool, claimed bool) bool {
 	return r.waits && !r.Waiting(owner.UID)
 }
 
-// skips reports whether a pool leaves a key, which no pool owns, to whoever set it.
+// skips reports whether a pool leaves a key that no pool owns to whoever has set it.
 func (r *run) skips(k record.Key, c claim) bool {
 	now, has := r.out.State.Get(k)
 	if !c.pool.Skip || !has {
@@ -200,7 +200,7 @@ func (r *run) skips(k record.Key, c claim) bool {
 	return true
 }
 
-// take gives a key to the pool that has the say over it.
+// take makes the pool that decides a key its owner.
 func (r *run) take(k record.Key, c claim, owner *record.Pool) {
 	now, has := r.out.State.Get(k)
 	var was *record.Value
@@ -210,7 +210,7 @@ func (r *run) take(k record.Key, c claim, owner *record.Pool) {
 		e := owner.Keys[k]
 		was = e.Was
 		changed := !has || !e.Holds(now.Text)
-		if r.again && changed { // what the node was before it was made again says nothing about it now
+		if r.again && changed { // the previous values of its predecessor mean nothing for a recreated node
 			if was = nil; has {
 				was = &now
 			}
@@ -244,7 +244,7 @@ func (r *run) take(k record.Key, c claim, owner *record.Pool) {
 	}
 }
 
-// release gives up a key that no pool asks for.
+// release gives up a key that no pool specifies.
 func (r *run) release(k record.Key, owner *record.Pool) {
 	if r.staysFrom(owner.UID, k) {
 		delete(owner.Keys, k)
@@ -257,7 +257,7 @@ func (r *run) release(k record.Key, owner *record.Pool) {
 	}
 }
 
-// forget drops what is remembered of pools that are no more, now that they own nothing.
+// forget drops the records of pools that no longer exist, now that they own nothing.
 func (r *run) forget() {
 	for _, own := range slices.Clone(r.out.Record.Pools) {
 		p := r.pool(own.UID)
@@ -274,13 +274,13 @@ func (r *run) pool(uid types.UID) *Pool {
 	return nil
 }
 
-// staysFrom reports whether a taint is one that its pool has made one of those that are added once: it is then no longer
-// the pool's, and is not removed.
+// staysFrom reports whether a pool has changed the propagation of a taint to OnJoin: then it no longer owns the taint, which is
+// not removed.
 func (r *run) staysFrom(uid types.UID, k record.Key) bool {
 	return k.Kind == record.Taint && r.member[uid] && slices.ContainsFunc(r.pool(uid).OnJoin, func(t corev1.Taint) bool { return record.TaintKey(t) == k })
 }
 
-// join adds the taints that a node gets once, when it becomes a member.
+// join adds the taints that a node gets only once, when it becomes a member.
 func (r *run) join() {
 	for _, p := range r.Pools {
 		if len(p.OnJoin) == 0 || !r.member[p.UID] || r.joined[p.UID] {
@@ -298,14 +298,14 @@ func (r *run) join() {
 	}
 }
 
-// start removes the start-up taint once no pool of the node has to be waited for.
+// start removes the start-up taint once no pool of the node is waiting or paused.
 func (r *run) start() {
 	if r.Startup == nil || r.waits || r.paused {
 		return
 	}
 	k := record.TaintKey(*r.Startup)
 	if _, wanted := r.claims[k]; wanted {
-		return // a pool keeps it there
+		return // a pool specifies it
 	}
 	if now, has := r.out.State.Get(k); has {
 		r.out.State.Delete(k)
@@ -313,7 +313,7 @@ func (r *run) start() {
 	}
 }
 
-// note remembers when a pool last changed the node.
+// note records when a pool last changed the node.
 func (r *run) note(p *Pool) {
 	own := r.out.Record.Open(p.Name, p.UID)
 	own.Hash, own.At = p.Hash, r.Now.UTC().Truncate(time.Second)

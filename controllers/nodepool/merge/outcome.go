@@ -12,34 +12,34 @@ import (
 	"orrery/controllers/nodepool/record"
 )
 
-// Outcome is what a node has to become, and why.
+// Outcome is the desired state of a node, and why it differs from the current one.
 type Outcome struct {
 	State  record.State
 	Record record.Record
 	// Changes are the differences to the node, sorted by key.
 	Changes []Change
-	// Drifted are keys that were changed by others and are set again.
+	// Drifted are keys that others have changed and that are set again.
 	Drifted []record.Key
-	// Conflicts are keys that pools ask for and do not get.
+	// Conflicts are keys that pools specify and do not get.
 	Conflicts []Conflict
-	// Noted says that the record changes although no key does.
+	// Noted reports that the record changes although no key does.
 	Noted bool
 }
 
-// Why a key changes.
+// Why is the reason for which a key changes.
 type Why int
 
 // The reasons. Only the first is bounded by a rollout.
 const (
-	Asked   Why = iota // a pool asks for it
-	Drift              // somebody changed what a pool had set
-	GivenUp            // no pool asks for it any more
+	Asked   Why = iota // a pool specifies it
+	Drift              // somebody has changed what a pool had set
+	GivenUp            // no pool specifies it any more
 	Started            // the start-up taint of a node that has joined
 )
 
 // Change is one key of a node that changes.
 type Change struct {
-	// Pool asks for the key, or gives it up; empty for the start-up taint.
+	// Pool specifies the key, or gives it up; empty for the start-up taint.
 	Pool types.UID
 	Key  record.Key
 	// From and To are its values; nil where there is none.
@@ -47,7 +47,7 @@ type Change struct {
 	Why      Why
 }
 
-// String returns the change as a plan shows it, with the beginning of long values: a status holds many.
+// String returns the change as a plan shows it. Long values are truncated, since a status holds many changes.
 func (c Change) String() string {
 	switch {
 	case c.To == nil:
@@ -68,7 +68,7 @@ func quoted(value string) string {
 	return fmt.Sprintf("%q… (%d bytes)", strings.ToValidUTF8(value[:shown], ""), len(value))
 }
 
-// Evicts reports whether the change drives pods off the node.
+// Evicts reports whether the change evicts pods from the node.
 func (c Change) Evicts() bool {
 	return c.From == nil && c.To != nil && c.Key.Kind == record.Taint && c.Key.Effect == corev1.TaintEffectNoExecute
 }
@@ -80,7 +80,7 @@ type ConflictReason string
 const (
 	// Foreign keys have a value of somebody else, which the pool leaves alone.
 	Foreign ConflictReason = "somebody else has set it"
-	// TooLong values cannot be remembered, so that they are not taken.
+	// TooLong values of somebody else are not replaced, since the record could not hold them.
 	TooLong ConflictReason = "its present value is too long to be remembered"
 	// Tie is between pools of the same priority that ask for different values.
 	Tie ConflictReason = "another pool of the same priority sets it to another value"
@@ -88,14 +88,14 @@ const (
 	Flapping ConflictReason = "somebody else changes it again and again"
 )
 
-// Conflict is a key that a pool asks for and does not get.
+// Conflict is a key that a pool specifies and does not get.
 type Conflict struct {
 	Pool   types.UID
 	Key    record.Key
 	Reason ConflictReason
 }
 
-// Same reports whether the node is as it has to be, record included.
+// Same reports whether the node is in its desired state, record included.
 func (o *Outcome) Same() bool { return len(o.Changes) == 0 && !o.Noted }
 
 // Of returns the changes of one pool.

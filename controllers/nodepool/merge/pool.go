@@ -18,7 +18,7 @@ import (
 	"orrery/controllers/nodepool/record"
 )
 
-// Pool is what a NodePool asks of nodes, ready to be merged. It is never changed once it is made.
+// Pool is what a NodePool specifies for its nodes, prepared for merging. It is immutable.
 type Pool struct {
 	Name     string
 	UID      types.UID
@@ -26,17 +26,18 @@ type Pool struct {
 	Created  time.Time
 	Selector labels.Selector
 
-	// Values are the keys that members have, and OnJoin the taints that a node gets once, when it becomes one.
+	// Values are the keys of members; OnJoin are the taints that a node gets only once, when it becomes a member.
 	Values map[record.Key]string
 	OnJoin []corev1.Taint
-	// Hash stands for Values and OnJoin.
+	// Hash identifies Values and OnJoin.
 	Hash string
 
 	// Skip leaves keys alone that somebody else has set to another value.
 	Skip bool
 	// Retain leaves nodes as they are when the pool is being deleted.
 	Retain bool
-	// Audit and Paused pools change nothing, and what they own is not touched. Only a paused one is waited for.
+	// Audit and Paused pools change nothing, and what they own is not touched. The start-up taint waits for a paused pool,
+	// but not for one in mode Audit.
 	Audit, Paused bool
 	// Deleting pools give up what they own.
 	Deleting bool
@@ -44,7 +45,7 @@ type Pool struct {
 	Rollout v1alpha1.Rollout
 }
 
-// NewPool returns what a NodePool asks for. The error, of a selector that cannot be read, comes with a pool that matches
+// NewPool returns what a NodePool specifies. If the selector is invalid, it returns an error together with a pool that matches
 // nothing and is paused, so that its nodes stay as they are.
 func NewPool(p *v1alpha1.NodePool) (*Pool, error) {
 	s := &p.Spec
@@ -52,7 +53,7 @@ func NewPool(p *v1alpha1.NodePool) (*Pool, error) {
 		Name: p.Name, UID: p.UID, Priority: s.Priority, Created: p.CreationTimestamp.Time, Values: map[record.Key]string{},
 		Skip: s.ExistingKeys == v1alpha1.Skip, Retain: s.DeletionPolicy == v1alpha1.Retain,
 		Audit: s.Mode == v1alpha1.Audit, Deleting: p.DeletionTimestamp != nil, Rollout: s.Rollout,
-		// Before the finalizer is there, a deletion would leave behind what is written.
+		// Without the finalizer, a deletion would leave behind what has been written.
 		Paused: s.Paused || p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, v1alpha1.CleanupFinalizer),
 	}
 	for k, v := range s.Labels {
@@ -86,7 +87,7 @@ func NewPool(p *v1alpha1.NodePool) (*Pool, error) {
 	return out, err
 }
 
-// hash returns eight hexadecimal digits for what members carry.
+// hash returns eight hexadecimal digits that identify Values and OnJoin.
 func (p *Pool) hash() string {
 	var lines []string
 	for k, v := range p.Values {
@@ -109,7 +110,7 @@ func (p *Pool) Matches(nodeLabels map[string]string) bool {
 	return !p.Deleting && p.Selector.Matches(labels.Set(nodeLabels))
 }
 
-// Enforcing returns the pool as it would be if it were neither audited nor paused.
+// Enforcing returns the pool as if it were neither paused nor in mode Audit.
 func (p *Pool) Enforcing() *Pool {
 	next := *p
 	next.Audit, next.Paused = false, false

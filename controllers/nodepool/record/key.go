@@ -12,7 +12,7 @@ import (
 	"orrery/api/nodes/v1alpha1/admission"
 )
 
-// Kind is what of a Node a key stands for.
+// Kind says which part of a Node a key belongs to.
 type Kind string
 
 // The kinds of keys.
@@ -22,7 +22,7 @@ const (
 	Taint      Kind = "taint"
 )
 
-// Key is what one pool at a time can own on a Node.
+// Key identifies a label, annotation or taint of a Node. Each is owned by at most one pool at a time.
 type Key struct {
 	Kind Kind
 	Name string
@@ -30,7 +30,7 @@ type Key struct {
 	Effect corev1.TaintEffect
 }
 
-// String returns the key as people read it: "label team", "taint gpu:NoSchedule".
+// String returns the key for messages: "label team", "taint gpu:NoSchedule".
 func (k Key) String() string {
 	if k.Kind == Taint {
 		return fmt.Sprintf("%s %s:%s", k.Kind, k.Name, k.Effect)
@@ -46,7 +46,7 @@ func Compare(a, b Key) int {
 // TaintKey returns the key of a taint.
 func TaintKey(t corev1.Taint) Key { return Key{Kind: Taint, Name: t.Key, Effect: t.Effect} }
 
-// taintText and parseTaint are the form of a taint's key in a record. A taint's key holds no colon.
+// taintText and parseTaint convert the key of a taint to and from its form in a record. It contains only one colon.
 func taintText(k Key) string { return k.Name + ":" + string(k.Effect) }
 
 func parseTaint(s string) (Key, bool) {
@@ -54,8 +54,8 @@ func parseTaint(s string) (Key, bool) {
 	return Key{Kind: Taint, Name: name, Effect: corev1.TaintEffect(effect)}, ok && name != "" && effect != ""
 }
 
-// ownable reports whether a pool may write the key. A record that says otherwise was not written by this controller: whoever
-// wrote it would have the cluster's own labels and taints changed in the controller's name.
+// ownable reports whether a pool may write the key. A record with any other key was forged, by somebody who wants the
+// controller to change labels or taints of the cluster on their behalf.
 func (k Key) ownable() bool {
 	if role, is := strings.CutPrefix(k.Name, v1alpha1.NodeRolePrefix); is && k.Kind == Label {
 		return role != "control-plane" && role != "master"
@@ -66,6 +66,6 @@ func (k Key) ownable() bool {
 // Value is what a Node has under a key.
 type Value struct {
 	Text string
-	// Added is when a taint was added, where the node says so.
+	// Added is when a taint was added, if the node says so.
 	Added *metav1.Time
 }

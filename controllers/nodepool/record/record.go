@@ -13,8 +13,8 @@ import (
 
 // Record is what pools remember of one Node.
 type Record struct {
-	// Node is the UID of the Node that the record was written for. A Node that was made again with an old record has
-	// joined no pool yet.
+	// Node is the UID of the Node that the record was written for. A Node that was recreated with an old record has joined
+	// no pool yet.
 	Node types.UID
 	// Pools are sorted by name and UID.
 	Pools []Pool
@@ -24,12 +24,12 @@ type Record struct {
 type Pool struct {
 	Name string
 	UID  types.UID
-	// Hash stands for what the pool asked for when it last changed the node, and At is when that was, to the second.
+	// Hash identifies what the pool specified when it last changed the node, and At is when that was, to the second.
 	Hash string
 	At   time.Time
-	// Joined says that the taints of the pool that are added once have been added.
+	// Joined reports that the taints with propagation OnJoin have been added.
 	Joined bool
-	// Keys are those that the pool owns.
+	// Keys are the keys that the pool owns.
 	Keys map[Key]Entry
 }
 
@@ -37,20 +37,21 @@ type Pool struct {
 type Entry struct {
 	// Set is the value that the pool has set, or the digest of a long one.
 	Set string
-	// Was is what the node had before; nil if nothing.
+	// Was is the previous value; nil if there was none.
 	Was *Value
 }
 
-// longest is the length up to which a record holds a value that was set itself: that of the longest label value.
+// longest is the length up to which a record holds the set value itself: that of the longest label value.
 const longest = 63
 
-// NewEntry returns the entry of a key that is set to a text over what was there.
+// NewEntry returns the entry of a key that is set to a text, with its previous value.
 func NewEntry(text string, was *Value) Entry { return Entry{Set: digest(text), Was: was} }
 
 // Holds reports whether a text is what the pool has set.
 func (e Entry) Holds(text string) bool { return e.Set == digest(text) }
 
-// digest stands for a value: itself, or if it is long its hash, which no value of that length can be mistaken for.
+// digest returns a value, or its hash if it is long. A hash cannot be mistaken for a value, since it is longer than any that
+// is kept.
 func digest(text string) string {
 	if len(text) <= longest {
 		return text
@@ -59,7 +60,7 @@ func digest(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Clone returns a record that can be changed without this one.
+// Clone returns a record that can be changed independently of this one.
 func (r Record) Clone() Record {
 	r.Pools = slices.Clone(r.Pools)
 	for i := range r.Pools {
@@ -68,7 +69,7 @@ func (r Record) Clone() Record {
 	return r
 }
 
-// Equal reports whether two records remember the same.
+// Equal reports whether two records have the same content.
 func (r Record) Equal(other Record) bool {
 	return (len(r.Pools) == 0 || r.Node == other.Node) && slices.EqualFunc(r.Pools, other.Pools, func(a, b Pool) bool {
 		return a.Name == b.Name && a.UID == b.UID && a.Hash == b.Hash && a.At.Equal(b.At) && a.Joined == b.Joined &&
@@ -93,7 +94,7 @@ func (r *Record) Find(uid types.UID) *Pool {
 	return nil
 }
 
-// Open returns the entry of a pool, made if there is none. It moves what Find and Open have returned before.
+// Open returns the entry of a pool, created if there is none. It invalidates pointers that Find and Open returned before.
 func (r *Record) Open(name string, uid types.UID) *Pool {
 	if p := r.Find(uid); p != nil {
 		return p
@@ -124,15 +125,15 @@ func (r *Record) Forget(uid types.UID) {
 	r.Pools = slices.DeleteFunc(r.Pools, func(p Pool) bool { return p.UID == uid })
 }
 
-// Release gives up a key that a pool owns: what the pool has set, and nobody has changed since, goes back to what it
-// was. It reports whether that changed the state.
+// Release gives up a key that a pool owns: if nobody has changed it since the pool set it, it gets its previous value back.
+// Release reports whether that changed the state.
 func Release(s *State, p *Pool, k Key) (changed bool) {
 	e := p.Keys[k]
 	delete(p.Keys, k)
 	now, ok := s.Get(k)
 	switch {
 	case !ok || !e.Holds(now.Text):
-		return false // somebody's edit, or removal, of after the pool's
+		return false // somebody has changed or removed it since
 	case e.Was == nil:
 		s.Delete(k)
 		return true
@@ -143,14 +144,14 @@ func Release(s *State, p *Pool, k Key) (changed bool) {
 	return true
 }
 
-// Take gives a key to a pool and the state its value. was is what the pool remembers to put back.
+// Take makes a pool the owner of a key and sets its value. was is the value to restore later.
 func Take(s *State, p *Pool, k Key, text string, was *Value) (changed bool) {
 	p.Keys[k] = NewEntry(text, was)
 	if now, ok := s.Get(k); ok && now.Text == text {
 		return false
 	}
 	if next := (Value{Text: text}); was != nil && was.Text == text {
-		s.Set(k, *was) // as it was, times included
+		s.Set(k, *was) // as before, time included
 	} else {
 		s.Set(k, next)
 	}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// State is the part of a Node that pools can write. What it is made from is never changed: it copies before it writes.
+// State is the part of a Node that pools can write. It is copied on write: the Node that it is made from never changes.
 type State struct {
 	Labels, Annotations map[string]string
 	Taints              []corev1.Taint
@@ -15,12 +15,12 @@ type State struct {
 	copied map[Kind]bool
 }
 
-// StateOf returns the state of a node. The record's own annotation is no part of it.
+// StateOf returns the state of a node.
 func StateOf(node *corev1.Node) State {
 	return State{Labels: node.Labels, Annotations: node.Annotations, Taints: node.Spec.Taints}
 }
 
-// Shared returns the same state, which copies what it holds before its first write.
+// Shared returns the same state, which copies its maps and list before its first write.
 func (s State) Shared() State {
 	s.copied = nil
 	return s
@@ -59,7 +59,7 @@ func (s *State) Set(k Key, v Value) {
 	}
 }
 
-// Delete takes a key off the node.
+// Delete removes a key from the node.
 func (s *State) Delete(k Key) {
 	s.own(k.Kind)
 	switch k.Kind {
@@ -76,7 +76,7 @@ func (s *State) taint(k Key) int {
 	return slices.IndexFunc(s.Taints, func(t corev1.Taint) bool { return TaintKey(t) == k })
 }
 
-// own makes the part of a kind safe to write.
+// own copies the map or list of a kind before its first write.
 func (s *State) own(kind Kind) {
 	if s.copied[kind] {
 		return

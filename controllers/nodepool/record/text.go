@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// version of the format. A record of another one is not understood.
+// version of the format. Other versions are not understood.
 const version = 1
 
 type recordText struct {
@@ -40,7 +40,7 @@ type entryText struct {
 	Added *metav1.Time `json:"added,omitempty"`
 }
 
-// Parse reads the text of a record; an empty text is an empty record.
+// Parse parses the text of a record; an empty text is an empty record.
 func Parse(text string) (Record, error) {
 	if text == "" {
 		return Record{}, nil
@@ -127,7 +127,7 @@ func (r Record) Text() string {
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
-		return "" // strings, booleans and times can be marshalled
+		return "" // unreachable: strings, booleans and times can be marshalled
 	}
 	return string(data)
 }
