@@ -5,14 +5,14 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// clientGates are the gates of client-go, obeyed as far as the flags may change them.
+// clientGates are the feature gates of client-go; flags may change some of them.
 type clientGates struct {
 	gate  featuregate.MutableVersionedFeatureGate
 	fixed map[clientfeatures.Feature]bool
 }
 
-// changeable reports whether a gate of client-go may be changed here. What the caches show of their own writes rests on
-// AtomicFIFO, and the gates of CBOR are about clients that this daemon does not have.
+// changeable reports whether flags may change a gate of client-go. Read-your-writes depends on AtomicFIFO, and the CBOR gates
+// are for clients that this daemon does not have.
 func changeable(name clientfeatures.Feature) bool {
 	switch name {
 	case clientfeatures.WatchListClient, clientfeatures.ClientsAllowCARotation, clientfeatures.ClientsAllowTLSCacheGC,
@@ -22,7 +22,7 @@ func changeable(name clientfeatures.Feature) bool {
 	return false
 }
 
-// newClientGates adds the changeable gates of client-go to a gate, and notes the defaults of the others.
+// newClientGates adds the changeable gates of client-go to a feature gate, and keeps the defaults of the others.
 func newClientGates(gate featuregate.MutableVersionedFeatureGate) (*clientGates, error) {
 	c := &clientGates{gate: gate, fixed: map[clientfeatures.Feature]bool{}}
 	return c, clientfeatures.AddVersionedFeaturesToExistingFeatureGates(c)
@@ -58,6 +58,6 @@ func (c *clientGates) Enabled(name clientfeatures.Feature) bool {
 // ClientGates returns the gates of client-go as the flags set them.
 func (g *Gates) ClientGates() clientfeatures.Gates {
 	gate, _ := g.resolve()
-	client, _ := newClientGates(gate) // they are there, and adding them again changes nothing
+	client, _ := newClientGates(gate) // they have been added, and adding them again changes nothing
 	return client
 }

@@ -25,7 +25,7 @@ import (
 //	err = s.Validate(s.KnownControllers(), s.DisabledByDefault())
 //	s.Warnings()         // to be logged
 type CMServer struct {
-	// ConfigFile holds settings for the flags that are not given.
+	// ConfigFile sets flags that the command line does not.
 	ConfigFile string
 
 	Generic
@@ -44,9 +44,9 @@ type CMServer struct {
 	// Webhooks of Orrery's own kinds.
 	Webhooks Webhooks
 
-	// Shared is what several controllers read.
+	// Shared are the settings that several controllers read.
 	Shared Shared
-	// Controllers are those of this build, in the order in which they start.
+	// Controllers are the controllers of this build, in the order in which they start.
 	Controllers []kit.Descriptor
 
 	flags    *cliflag.NamedFlagSets
@@ -73,15 +73,14 @@ func NewCMServer() *CMServer {
 	}
 }
 
-// rangeController hands out the ranges of pod addresses.
+// rangeController allocates the ranges of pod addresses.
 const rangeController = "node-ipam-controller"
 
 // sharedSection is the section of the flags that several service account controllers read.
 const sharedSection = "serviceaccount-controller"
 
-// Flags returns the flags in the sections of --help, in upstream's order, with the controllers of this build that
-// upstream does not have after the others. The first call fixes them: later ones return the same, parsed or not. The
-// section "global" is left to the command.
+// Flags returns the flags in the sections of --help, in upstream's order; controllers that upstream does not have come last.
+// Later calls return the same flags as the first. The section "global" is left to the command.
 func (s *CMServer) Flags() cliflag.NamedFlagSets {
 	if s.flags != nil {
 		return *s.flags
@@ -121,7 +120,7 @@ func (s *CMServer) Flags() cliflag.NamedFlagSets {
 	return *fss
 }
 
-// isControllerSection tells the sections named after controllers from the daemon's own.
+// isControllerSection reports whether a section is named after a controller.
 func isControllerSection(section string) bool { return strings.HasSuffix(section, "-controller") }
 
 // visitFlags calls f with every flag, by section and name.
@@ -160,8 +159,8 @@ func (s *CMServer) EffectiveFlags() []string {
 	return lines
 }
 
-// Complete reads the configuration file, if there is one, and lets it set what no flag did. Its error has one line
-// for each problem of the file.
+// Complete reads the configuration file, if there is one, and sets the flags that were not given. Its error has one line for
+// each problem of the file.
 func (s *CMServer) Complete() error {
 	if s.ConfigFile == "" {
 		return nil

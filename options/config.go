@@ -16,7 +16,7 @@ import (
 	kcmconfigv1alpha1 "k8s.io/kube-controller-manager/config/v1alpha1"
 )
 
-// configKind and configVersion are what a configuration file has to say it is.
+// configKind and configVersion are the kind and apiVersion of a configuration file.
 const (
 	configKind    = "KubeControllerManagerConfiguration"
 	configVersion = "kubecontrollermanager.config.k8s.io/v1alpha1"
@@ -34,7 +34,7 @@ func (s *CMServer) loadConfig(path string) error {
 	return nil
 }
 
-// applyConfig is loadConfig of a file's content. It reports every problem with its line.
+// applyConfig is loadConfig for the content of a file. It reports every problem with its line.
 func (s *CMServer) applyConfig(path string, data []byte) error {
 	root, err := parseConfig(path, data)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *CMServer) applyConfig(path string, data []byte) error {
 	return errors.Join(r.errs...)
 }
 
-// parseConfig returns the one mapping that a file holds, if it is of the right version and kind.
+// parseConfig returns the single mapping in a file, if it has the right apiVersion and kind.
 func parseConfig(path string, data []byte) (*yaml.Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
@@ -76,7 +76,7 @@ func parseConfig(path string, data []byte) (*yaml.Node, error) {
 	return root, errors.Join(errs...)
 }
 
-// applyLeaves sets what the file gives: the flag of each field, or the setting that has none.
+// applyLeaves applies the values of a file: to the flag of each field, or to a setting that has no flag.
 func (s *CMServer) applyLeaves(r *configReader) {
 	s.fromFile = map[string]int{}
 	byPath := map[string]configLeaf{}
@@ -113,8 +113,8 @@ func (s *CMServer) applyLeaves(r *configReader) {
 	}
 }
 
-// applyFlagless sets what has no flag. It returns false for a value that nothing follows, unless it is zero or what is
-// so anyway.
+// applyFlagless applies the value of a field without a flag. It returns false if the value has no effect, unless it is zero
+// or equal to the fixed behaviour.
 func (s *CMServer) applyFlagless(l configLeaf) bool {
 	if field, ok := strings.CutPrefix(l.path, "Generic.LeaderMigration."); ok {
 		return s.LeaderMigration.setInline(field, l)
@@ -148,7 +148,7 @@ func setFlag(f *pflag.Flag, values []string) error {
 	return f.Value.Set(values[0])
 }
 
-// typeName says in words what a flag takes.
+// typeName describes in words what values a flag takes.
 func typeName(f *pflag.Flag) string {
 	switch t := f.Value.Type(); t {
 	case "duration":

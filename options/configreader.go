@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// configReader walks a parsed file along the Go type of the configuration and collects the values that are given,
-// and every problem with its line.
+// configReader walks a parsed file along the Go type of the configuration, and collects the values that are set and every
+// problem with its line.
 type configReader struct {
 	file   string
 	leaves []configLeaf
@@ -23,8 +23,8 @@ type configReader struct {
 // configLeaf is a value given in the file.
 type configLeaf struct {
 	path   string              // field names in Go, joined by dots
-	shown  string              // the same as the file has them
-	line   int                 // where the file names it
+	shown  string              // the same with the names in the file
+	line   int                 // of the field name in the file
 	values []string            // one value, or those of a list
 	items  []map[string]string // the fields of each object of a list of objects
 }
@@ -72,7 +72,7 @@ func (r *configReader) field(line int, node *yaml.Node, typ reflect.Type, path, 
 	leaf := configLeaf{path: path, shown: shown, line: line}
 	switch {
 	case node.ShortTag() == "!!null":
-		return // as if it were not given
+		return // null is the same as not set
 	case typ == reflect.TypeFor[metav1.Duration](), typ.Kind() != reflect.Struct && typ.Kind() != reflect.Slice:
 		value, ok := r.scalar(node, typ, shown)
 		if !ok {
@@ -151,7 +151,7 @@ func (r *configReader) scalar(node *yaml.Node, typ reflect.Type, shown string) (
 	return text, true
 }
 
-// finite tells numbers that JSON can hold from the others.
+// finite reports whether JSON can represent a number.
 func finite(n float64) bool { return !math.IsNaN(n) && !math.IsInf(n, 0) }
 
 // described is a node as an error message shows it.
@@ -194,8 +194,8 @@ func fieldsOf(typ reflect.Type) (fields map[string]reflect.StructField, names []
 	return fields, names
 }
 
-// nearestField finds what an unknown name may have been meant to be. Case is the usual mistake: some fields have tags
-// in lower case, some have none.
+// nearestField finds the field that a misspelt name probably stands for. Case is the usual mistake: some fields have tags in
+// lower case, some have none.
 func nearestField(name string, names []string) string {
 	for _, known := range names {
 		if strings.EqualFold(name, known) {

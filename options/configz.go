@@ -11,8 +11,8 @@ import (
 	kcmconfigv1alpha1 "k8s.io/kube-controller-manager/config/v1alpha1"
 )
 
-// Configz returns the settings in effect as the configuration file would have them. It is served by /configz under
-// the key kubecontrollermanager.config.k8s.io.
+// Configz returns the settings in effect in the form of the configuration file. It is served by /configz under the key
+// kubecontrollermanager.config.k8s.io.
 func (s *CMServer) Configz() any {
 	c := &kcmconfigv1alpha1.KubeControllerManagerConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: configVersion, Kind: configKind},
@@ -36,18 +36,18 @@ func (s *CMServer) Configz() any {
 	return c
 }
 
-// What else is fixed, and part of a configuration all the same.
+// Fixed values that are part of a configuration.
 const (
 	anyAddress    = "0.0.0.0"
 	recyclerTries = 3
 )
 
-// uncollected are the resources that the garbage collector leaves alone, which is fixed.
+// uncollected returns the resources that the garbage collector ignores. They are fixed.
 func uncollected() []kcmconfigv1alpha1.GroupResource {
 	return []kcmconfigv1alpha1.GroupResource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
 }
 
-// canonicalSelection is --controllers with the names that the aliases stand for.
+// canonicalSelection returns --controllers with aliases replaced by canonical names.
 func (s *CMServer) canonicalSelection() []string {
 	names := s.controllerNames(s.KnownControllers())
 	var entries []string

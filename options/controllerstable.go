@@ -10,9 +10,9 @@ import (
 	"orrery/kit"
 )
 
-// ControllerInfo is what "orrery controllers" says of a controller.
+// ControllerInfo is what "orrery controllers" prints about a controller.
 type ControllerInfo struct {
-	// Name is the canonical name, Aliases are what --controllers takes as well.
+	// Name is the canonical name; Aliases are other names that --controllers accepts.
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
 	// Default is "on" or "off".
@@ -21,9 +21,9 @@ type ControllerInfo struct {
 	ServiceAccount string `json:"serviceAccount"`
 	// FeatureGates must all be on.
 	FeatureGates []string `json:"featureGates"`
-	// Built is false for those of kube-controller-manager that this build does not have.
+	// Built is false for controllers of kube-controller-manager that this build does not have.
 	Built bool `json:"built"`
-	// Summary says what it does.
+	// Summary describes the controller.
 	Summary string `json:"summary"`
 }
 
@@ -66,7 +66,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// ControllersTable writes what is known of every controller, in this build or not: as a table of text, or as JSON.
+// ControllersTable writes the table of all controllers, whether in this build or not, as text or as JSON.
 func ControllersTable(w io.Writer, built []kit.Descriptor, format string) error {
 	infos := ControllerInfos(built)
 	switch format {
@@ -90,7 +90,7 @@ func ControllersTable(w io.Writer, built []kit.Descriptor, format string) error 
 	return t.Flush()
 }
 
-// dash stands for nothing in a table, so that columns can be cut.
+// dash stands for an empty cell, so that columns can be extracted with cut or awk.
 func dash(text string) string {
 	if text == "" {
 		return "-"

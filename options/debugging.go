@@ -6,7 +6,7 @@ import "github.com/spf13/pflag"
 type Debugging struct {
 	// Profiling serves /debug/pprof.
 	Profiling bool
-	// ContentionProfiling makes the block profile, if Profiling is on.
+	// ContentionProfiling enables the block profile, if Profiling is on.
 	ContentionProfiling bool
 }
 

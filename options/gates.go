@@ -16,8 +16,8 @@ import (
 	metricsfeatures "k8s.io/component-base/metrics/features"
 )
 
-// Gates are the feature gates and the versions that they follow. What the flags say is worked out at each call; none
-// of the methods changes the value.
+// Gates are the feature gates and the versions that they depend on. The flags are evaluated at each call; no method changes
+// the value.
 type Gates struct {
 	// Given are the name=bool pairs of --feature-gates by component; "" means kube.
 	Given map[string][]string
@@ -27,7 +27,7 @@ type Gates struct {
 
 const kubeComponent = "kube"
 
-// The versions whose gates this daemon knows, and how far back upstream lets one go.
+// The versions whose gates this daemon knows, and how many versions back upstream can emulate.
 const (
 	kubeMinor   = 37
 	oldestMinor = 34
@@ -74,7 +74,7 @@ func (g *Gates) defaults() knownGate {
 			requires[name] = append(requires[name], featuregate.Feature(other))
 		}
 	}
-	// The tables are fixed, so a failure is a broken build, which the tests show; they check that every gate is there.
+	// The tables are fixed, so an error would be a broken build; tests check that every gate has been added.
 	_ = gate.Add(specs)
 	_ = gate.AddDependencies(requires)
 	_ = logsapi.AddFeatureGates(gate)
@@ -83,13 +83,13 @@ func (g *Gates) defaults() knownGate {
 	return gate
 }
 
-// FeatureGate returns the gates as the flags set them. Problems are left out here and reported by Validate.
+// FeatureGate returns the gates as the flags set them. Errors are ignored here; Validate reports them.
 func (g *Gates) FeatureGate() featuregate.MutableVersionedFeatureGate {
 	gate, _ := g.resolve()
 	return gate
 }
 
-// resolve returns the gates as the flags set them, and what is wrong with the flags.
+// resolve returns the gates as the flags set them, and the errors in the flags.
 func (g *Gates) resolve() (knownGate, []error) {
 	gate := g.defaults()
 	values, errs := g.values()
@@ -142,7 +142,7 @@ func (g *Gates) Validate() []error {
 	return append(errs, problems...)
 }
 
-// versions returns the minor version to emulate and the oldest one to get along with, the defaults where a flag is wrong.
+// versions returns the minor version to emulate and the oldest compatible one; if a flag is invalid, the default.
 func (g *Gates) versions() (emulated, oldest uint, errs []error) {
 	emulated, err := kubeVersion("emulated-version", g.EmulatedVersion, kubeMinor, kubeMinor)
 	if err != nil {
@@ -156,7 +156,7 @@ func (g *Gates) versions() (emulated, oldest uint, errs []error) {
 	return emulated, oldest, errs
 }
 
-// kubeVersion returns the minor version that a flag gives, which must be between the oldest and latest.
+// kubeVersion returns the minor version that a flag sets, which must be between the oldest and latest.
 func kubeVersion(flag string, given []string, fallback, latest uint) (uint, error) {
 	minor, seen := fallback, false
 	for _, text := range given {
@@ -178,7 +178,7 @@ func kubeVersion(flag string, given []string, fallback, latest uint) (uint, erro
 	return minor, nil
 }
 
-// Warnings names gates that have no effect here and gates that will go.
+// Warnings names gates that have no effect here and gates that will be removed.
 func (g *Gates) Warnings() []string {
 	var warnings []string
 	values, _ := g.values()
@@ -201,22 +201,22 @@ func (g *Gates) Warnings() []string {
 	return warnings
 }
 
-// CoordinatedLeaderElection leaves it to the API server which process leads.
+// CoordinatedLeaderElection lets the API server choose the leader.
 const CoordinatedLeaderElection featuregate.Feature = "CoordinatedLeaderElection"
 
-// Emulated returns the version that this daemon is told to emulate, as major.minor.
+// Emulated returns the version to emulate, as major.minor.
 func (g *Gates) Emulated() string {
 	minor, _, _ := g.versions()
 	return fmt.Sprintf("1.%d", minor)
 }
 
-// OldestCompatible returns the oldest version that this daemon is told to get along with, as major.minor.
+// OldestCompatible returns the oldest version to be compatible with, as major.minor.
 func (g *Gates) OldestCompatible() string {
 	_, minor, _ := g.versions()
 	return fmt.Sprintf("1.%d", minor)
 }
 
-// on reports whether a gate is on. One that is in no table has been removed from Kubernetes after it became standard.
+// on reports whether a gate is on. A gate that is in no table was removed from Kubernetes after it had graduated, so it is on.
 func on(gate featuregate.MutableFeatureGate, name featuregate.Feature) bool {
 	if _, known := gate.GetAll()[name]; !known {
 		return true

@@ -18,27 +18,27 @@ const notLimited = -1
 
 // Generic are the settings of the daemon itself.
 type Generic struct {
-	// Kubeconfig is the file that says where the API server is and who we are; empty means the pod's service account.
+	// Kubeconfig is the file with the API server's address and credentials; empty means the pod's service account.
 	Kubeconfig string
 	// Master overrides the server's address in Kubeconfig.
 	Master string
-	// ContentType of requests and, where AcceptContentTypes is empty, of answers.
+	// ContentType of requests and, if AcceptContentTypes is empty, of responses.
 	ContentType string
 	// AcceptContentTypes is the Accept header. It has no flag; the configuration file may set it.
 	AcceptContentTypes string
-	// QPS limits the requests per second of each client; 0 or less means not limited.
+	// QPS limits the requests per second of each client; 0 or less means no limit.
 	QPS float32
-	// Burst is how many requests may exceed QPS for a moment. It means nothing without QPS.
+	// Burst is how many requests may exceed QPS for a moment. It has no effect without QPS.
 	Burst int32
-	// MinResyncPeriod is accepted; the shared cache does not resync so often that it would matter.
+	// MinResyncPeriod is accepted, but has no effect: the shared cache does not resync that often.
 	MinResyncPeriod metav1.Duration
 	// ControllerStartInterval is the pause between the starts of two controllers.
 	ControllerStartInterval metav1.Duration
 	// ControllerShutdownTimeout is how long the loops may take to stop.
 	ControllerShutdownTimeout time.Duration
-	// LeaderElection says whether, where and how fast processes agree on who leads.
+	// LeaderElection configures the election.
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
-	// WarmStandby keeps the caches of a process that does not lead filled.
+	// WarmStandby keeps the caches of a standby filled.
 	WarmStandby bool
 	// UseServiceAccountCredentials gives each controller its own identity.
 	UseServiceAccountCredentials bool
@@ -124,7 +124,8 @@ func (o *Generic) addMiscFlags(fs *pflag.FlagSet) {
 		"Address of the API server, instead of the one in the kubeconfig.")
 }
 
-// Validate reports every problem of the daemon's own settings but Selection, which needs the names of the controllers.
+// Validate reports every problem of the daemon's own settings, except those of Selection: that needs the names of the
+// controllers.
 func (o *Generic) Validate() []error {
 	var errs []error
 	if o.QPS > 0 && o.Burst < 1 {
@@ -156,14 +157,14 @@ func (o *Generic) Validate() []error {
 	return errs
 }
 
-// validateElection checks what leader election refuses later, and the names that the API server would.
+// validateElection checks everything that the leader election, or the API server, would refuse later.
 func validateElection(o *componentbaseconfig.LeaderElectionConfiguration) []error {
 	var errs []error
 	lease, renew, retry := o.LeaseDuration.Duration, o.RenewDeadline.Duration, o.RetryPeriod.Duration
 	if o.ResourceLock != "leases" {
 		errs = append(errs, fmt.Errorf("--leader-elect-resource-lock must be leases, got %q", o.ResourceLock))
 	}
-	// The lease object counts in whole seconds.
+	// A Lease object has whole seconds.
 	if lease < time.Second {
 		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration must be at least 1s, got %s", lease))
 	}

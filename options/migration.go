@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// LeaderMigration has some controllers run under another lease, which several kinds of controller managers take part in:
-// so a controller moves from one kind to another and is never run by two.
+// LeaderMigration runs some controllers under a second lease, for which several kinds of controller managers compete: so a
+// controller can move from one kind to another and is never run by both.
 type LeaderMigration struct {
-	// Enabled asks for it. Without a leader election it means nothing.
+	// Enabled turns it on. It has no effect without leader election.
 	Enabled bool
-	// ConfigFile says which controllers move where; empty means what the configuration file says, or upstream's list.
+	// ConfigFile says which controllers move where; empty means the list in the configuration file, or else upstream's.
 	ConfigFile string
 
 	inline cmconfigv1alpha1.LeaderMigrationConfiguration // of the configuration file
@@ -25,23 +25,23 @@ type LeaderMigration struct {
 
 // Migration says which controllers run where.
 type Migration struct {
-	// LeaseName is the name of the lease that those run under which move.
+	// LeaseName is the name of the lease of the controllers that move.
 	LeaseName string
-	// components are those that may run a controller, by its name.
+	// components are the components that may run a controller, by the controller's name.
 	components map[string]string
 	leaders    []cmconfigv1alpha1.ControllerLeaderConfiguration
 }
 
 const (
-	// component is what this daemon is in a LeaderMigrationConfiguration.
+	// component is this daemon's name in a LeaderMigrationConfiguration.
 	component = "kube-controller-manager"
-	// anyComponent stands for all of them.
+	// anyComponent stands for every component.
 	anyComponent   = "*"
 	migrationGroup = "controllermanager.config.k8s.io"
 	migrationKind  = "LeaderMigrationConfiguration"
-	// migrationLock is the only kind of lock there is.
+	// migrationLock is the only kind of lock that is left.
 	migrationLock = "leases"
-	// tokenController has to run before the migration begins, and stays under the first lease whatever a file says.
+	// tokenController must run before the migration begins, and stays under the main lease whatever a file says.
 	tokenController = "serviceaccount-token-controller"
 )
 
@@ -67,7 +67,7 @@ func defaultMigration() *Migration {
 func newMigration(c cmconfigv1alpha1.LeaderMigrationConfiguration) *Migration {
 	m := &Migration{LeaseName: c.LeaderName, leaders: c.ControllerLeaders, components: map[string]string{}}
 	for _, l := range c.ControllerLeaders {
-		m.components[l.Name] = l.Component // of several the last counts
+		m.components[l.Name] = l.Component // the last of several counts
 	}
 	return m
 }
@@ -81,7 +81,7 @@ func (m *Migration) Includes(name string) bool {
 	return c == component || c == anyComponent
 }
 
-// elsewhere returns the component that a controller is left to; empty if it may run here.
+// elsewhere returns the component that runs a controller; empty if it may run here.
 func (m *Migration) elsewhere(name string) string {
 	if m == nil || name == tokenController || m.Includes(name) {
 		return ""
@@ -89,7 +89,7 @@ func (m *Migration) elsewhere(name string) string {
 	return m.components[name]
 }
 
-// read returns what the flags ask for, or nil if that is no migration, and every problem of the file.
+// read returns the migration that the flags ask for, nil if none, and every problem of the file.
 func (o *LeaderMigration) read() (*Migration, []error) {
 	switch {
 	case !o.Enabled:
@@ -118,7 +118,7 @@ func checkedMigration(source string, c cmconfigv1alpha1.LeaderMigrationConfigura
 	return newMigration(c), errs
 }
 
-// setInline takes a field of the configuration file. It reports false for one that it does not know.
+// setInline sets a field from the configuration file. It returns false for an unknown field.
 func (o *LeaderMigration) setInline(field string, l configLeaf) bool {
 	o.inline.APIVersion, o.inline.Kind = migrationGroup+"/v1", migrationKind
 	switch field {
@@ -138,7 +138,7 @@ func (o *LeaderMigration) setInline(field string, l configLeaf) bool {
 	return true
 }
 
-// configuration returns the migration as the configuration file would have it.
+// configuration returns the migration in the form of the configuration file.
 func (m *Migration) configuration() (c cmconfigv1alpha1.LeaderMigrationConfiguration) {
 	if m != nil {
 		c.LeaderName, c.ResourceLock, c.ControllerLeaders = m.LeaseName, migrationLock, m.leaders
@@ -146,8 +146,8 @@ func (m *Migration) configuration() (c cmconfigv1alpha1.LeaderMigrationConfigura
 	return c
 }
 
-// checkMigration returns what is wrong with the content of a file. Its three versions have the same fields, but that v1 has
-// no resourceLock any more.
+// checkMigration returns the errors in the content of a file. Its three versions have the same fields, except that v1 no
+// longer has resourceLock.
 func checkMigration(c cmconfigv1alpha1.LeaderMigrationConfiguration) (errs []error) {
 	gvk := c.GroupVersionKind()
 	if gvk.Group != migrationGroup || gvk.Kind != migrationKind || !slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, gvk.Version) {
@@ -170,10 +170,10 @@ func checkMigration(c cmconfigv1alpha1.LeaderMigrationConfiguration) (errs []err
 	return errs
 }
 
-// Migration returns which controllers run under another lease; nil if none does. Validate reads it.
+// Migration returns which controllers run under the second lease; nil if none does. Validate sets it.
 func (s *CMServer) Migration() *Migration { return s.migration }
 
-// validateMigration reads which controllers move, and reports every problem.
+// validateMigration sets s.migration and reports every problem.
 func (s *CMServer) validateMigration() []error {
 	m, errs := s.LeaderMigration.read()
 	if m != nil && m.LeaseName == s.LeaderElection.ResourceName {
@@ -186,7 +186,7 @@ func (s *CMServer) validateMigration() []error {
 	return errs
 }
 
-// migrationWarnings names what of the migration has no effect.
+// migrationWarnings names the parts of the migration that have no effect.
 func (s *CMServer) migrationWarnings() (warnings []string) {
 	if s.LeaderMigration.Enabled && !s.LeaderElection.LeaderElect {
 		warnings = append(warnings, "--enable-leader-migration=true has no effect: --leader-elect is false")

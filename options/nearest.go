@@ -21,7 +21,7 @@ func (s *CMServer) FlagError(err error) error {
 	return err
 }
 
-// nearest returns the name that takes the fewest edits from word, or nothing where none is near.
+// nearest returns the name with the smallest edit distance from word, or nothing if none is near.
 func nearest(word string, names []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, name := range names {

@@ -9,7 +9,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// validateMetrics names the flags in what component-base has to say of its fields.
+// validateMetrics runs component-base's validation, and names flags in place of its fields.
 func (s *CMServer) validateMetrics() []error {
 	flags := map[string]string{
 		"metrics.showHiddenMetricsForVersion": "show-hidden-metrics-for-version",
@@ -50,7 +50,7 @@ func (s *CMServer) validateLogs() []error {
 	return errs
 }
 
-// flagError is what a field's error means for the flag of the same setting.
+// flagError turns the error about a field into one about its flag.
 func flagError(flag string, err *field.Error) error {
 	switch {
 	case flag == "logging-format":

@@ -10,11 +10,11 @@ import (
 	"orrery/kit"
 )
 
-// Operation says how the daemon works, and how it treats what goes wrong.
+// Operation configures dry run and panic handling.
 type Operation struct {
-	// PanicPolicy says what becomes of the process when a controller panics.
+	// PanicPolicy says what happens to the process when a controller panics.
 	PanicPolicy kit.PanicPolicy
-	// DryRun has the API server validate every write and store none.
+	// DryRun makes the API server validate every write and store none.
 	DryRun bool
 }
 

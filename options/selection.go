@@ -17,7 +17,7 @@ func (s *CMServer) KnownControllers() []string {
 	return names
 }
 
-// DisabledByDefault returns the names of the controllers in this build that run only where --controllers names them.
+// DisabledByDefault returns the names of the controllers in this build that run only if --controllers names them.
 func (s *CMServer) DisabledByDefault() []string {
 	var names []string
 	for _, d := range s.Controllers {
@@ -28,12 +28,11 @@ func (s *CMServer) DisabledByDefault() []string {
 	return names
 }
 
-// IsEnabled reports whether a controller is to run.
+// IsEnabled reports whether a controller should run.
 func (s *CMServer) IsEnabled(d kit.Descriptor) bool { return s.DisabledReason(d) == "" }
 
-// DisabledReason says why a controller is not to run; it is empty if the controller is enabled. The first entry of
-// --controllers that names it decides, under whichever of its names; without one, '*' stands for all that are on by
-// default.
+// DisabledReason returns why a controller is disabled; empty if it is enabled. The first entry of --controllers with its name
+// or an alias decides. If there is none, '*' enables all controllers that are on by default.
 func (s *CMServer) DisabledReason(d kit.Descriptor) string {
 	if len(d.FeatureGates) > 0 {
 		gate := s.Gates.FeatureGate()
@@ -65,7 +64,7 @@ func (s *CMServer) DisabledReason(d kit.Descriptor) string {
 	return s.leftTo(d.Name)
 }
 
-// leftTo says that another component runs a controller; it is empty if this one does.
+// leftTo says which other component runs a controller; empty if this one does.
 func (s *CMServer) leftTo(name string) string {
 	if other := s.migration.elsewhere(name); other != "" {
 		return "--leader-migration-config leaves it to " + other
@@ -73,7 +72,7 @@ func (s *CMServer) leftTo(name string) string {
 	return ""
 }
 
-// controllerName is what a name stands for that --controllers may use.
+// controllerName is what a name in --controllers stands for.
 type controllerName struct {
 	canonical string
 	built     bool
@@ -98,7 +97,7 @@ func (s *CMServer) controllerNames(known []string) map[string]controllerName {
 	return names
 }
 
-// checkSelection returns what is wrong with --controllers and what is worth a warning.
+// checkSelection returns the errors in --controllers, and warnings.
 func (s *CMServer) checkSelection(known []string) (errs []error, warnings []string) {
 	names := s.controllerNames(known)
 	for _, entry := range s.Selection {

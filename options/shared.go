@@ -17,9 +17,9 @@ type Shared struct {
 	RootCAFile string
 	// ServiceAccountKeyFile is the private key that signs secret-based service account tokens; empty means none.
 	ServiceAccountKeyFile string
-	// ServiceAccountTokenSyncs is the number of service accounts and of token secrets handled at once.
+	// ServiceAccountTokenSyncs is the number of service accounts, and of token secrets, that are reconciled concurrently.
 	ServiceAccountTokenSyncs int32
-	// Cloud says what the cluster's network looks like to controllers that hand out addresses and routes.
+	// Cloud describes the cluster's network to controllers that allocate addresses and routes.
 	Cloud Cloud
 }
 
@@ -31,20 +31,20 @@ type Cloud struct {
 	ConfigFile string
 	// ExternalVolumePlugin names the volume plugin of an external provider.
 	ExternalVolumePlugin string
-	// AllocateNodeCIDRs gives every node a range of pod addresses out of ClusterCIDR.
+	// AllocateNodeCIDRs allocates a range of pod addresses from ClusterCIDR to every node.
 	AllocateNodeCIDRs bool
-	// CIDRAllocatorType says who hands out the ranges; only RangeAllocator is left.
+	// CIDRAllocatorType says who allocates the ranges; only RangeAllocator is left.
 	CIDRAllocatorType string
 	// ClusterCIDR is one range of pod addresses, or two of different families separated by a comma.
 	ClusterCIDR string
-	// ClusterName is the prefix of what a provider creates.
+	// ClusterName is the prefix for the names of what a provider creates.
 	ClusterName string
-	// ConfigureRoutes makes the provider route the ranges of the nodes.
+	// ConfigureRoutes makes the provider configure routes to the ranges of the nodes.
 	ConfigureRoutes bool
 	// RouteReconciliationPeriod is how often a provider's routes are compared with the nodes.
 	RouteReconciliationPeriod time.Duration
 
-	// allowUntagged and nodeSyncPeriod take two flags that are deprecated and do nothing.
+	// allowUntagged and nodeSyncPeriod hold two deprecated flags without effect.
 	allowUntagged  bool
 	nodeSyncPeriod time.Duration
 }
@@ -74,8 +74,8 @@ func (o *Shared) AddFlags(fs *pflag.FlagSet) {
 		"Number of service accounts and of token secrets handled at once.")
 }
 
-// Validate reports every problem, each with flag, value and what would be right. ranges says that pod addresses are to be
-// handed out; without that nobody reads the ranges.
+// Validate reports every problem, each with flag, value and what would be right. ranges says whether pod addresses are
+// allocated; otherwise nobody reads the ranges.
 func (o *Shared) Validate(ranges bool) []error {
 	errs := o.Cloud.Validate()
 	if ranges {
@@ -84,7 +84,7 @@ func (o *Shared) Validate(ranges bool) []error {
 	if o.ServiceAccountTokenSyncs < 1 {
 		errs = append(errs, fmt.Errorf("--concurrent-serviceaccount-token-syncs must be at least 1, got %d", o.ServiceAccountTokenSyncs))
 	}
-	// Read now, so that a standby with a broken file is noticed before it has to lead.
+	// Read it now, so that a broken file is noticed at the start, and not when a standby becomes the leader.
 	if o.RootCAFile != "" {
 		if _, err := cert.CertsFromFile(o.RootCAFile); err != nil {
 			errs = append(errs, fmt.Errorf("--root-ca-file must be a PEM file of certificates: %w", err))

@@ -40,8 +40,8 @@ type gateRow struct {
 	requires []string
 }
 
-// configField pairs a field of the configuration type, as field names joined by dots, with the flag of the same
-// setting. second is the field of what follows the first comma in the flag's value; mostly there is none.
+// configField maps a field of the configuration type, as field names joined by dots, to its flag. second is the field for
+// what follows the first comma in the flag's value; mostly there is none.
 type configField struct{ path, flag, second string }
 
 func flagRows() []flagRow {

@@ -10,8 +10,8 @@ import (
 )
 
 // addUnbuiltFlags registers the flags of controllers that are not in this build, so that manifests of
-// kube-controller-manager can be taken over as they are. A flag that something else has registered is left alone. It
-// returns the flags with the controllers they belong to.
+// kube-controller-manager can be used unchanged. It skips flags that are registered already, and returns the added ones with
+// the controllers that they belong to.
 func addUnbuiltFlags(fss *cliflag.NamedFlagSets) map[string]string {
 	taken := map[string]bool{}
 	for _, fs := range fss.FlagSets {
@@ -28,7 +28,7 @@ func addUnbuiltFlags(fss *cliflag.NamedFlagSets) map[string]string {
 	return owners
 }
 
-// addTypedFlag registers a flag of the row's type, which refuses values of another, with the row's default.
+// addTypedFlag registers a flag with the type and default of the row, so that values of another type are refused.
 func addTypedFlag(fs *pflag.FlagSet, row flagRow, usage string) {
 	switch row.kind {
 	case "bool":

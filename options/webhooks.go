@@ -6,8 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Webhooks says where the admission webhooks of Orrery's own kinds are served. Every process serves them, whichever
-// leads.
+// Webhooks says where the admission webhooks of Orrery's own kinds are served. Every process serves them, leader or not.
 type Webhooks struct {
 	// CertDir holds tls.crt and tls.key; empty means that no webhook is served.
 	CertDir string

@@ -6,7 +6,7 @@ import (
 	"orrery/kit/httpx"
 )
 
-// form is how an answer is written.
+// form is the format of a response.
 type form int
 
 const (
@@ -15,8 +15,8 @@ const (
 	asJSON
 )
 
-// formOf returns the form that a request asks for: by ?format=, or else by the media type that it likes best. Text is for
-// all that do not ask, as curl.
+// formOf returns the format that a request asks for, by ?format= or by its preferred media type. Clients that ask for none,
+// such as curl, get text.
 func formOf(req *http.Request) form {
 	switch req.URL.Query().Get("format") {
 	case "json":

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// The coordinates of a chart, which its page scales.
+// The size of a chart in its own coordinates, which the page scales.
 const (
 	chartStep   = 2
 	chartWidth  = chartStep * (slots - 1)
 	chartHeight = 32
 )
 
-// chart is a small picture of the last 15 minutes.
+// chart is a sparkline of the last 15 minutes.
 type chart struct {
-	Label      string // for those who cannot see it
-	Line, Area string // paths
+	Label      string // for screen readers
+	Line, Area string // SVG paths
 	Bad        string // path of the part that failed; empty if nothing did
-	Level      bool   // there is nothing but zeros
+	Level      bool   // all values are zero
 }
 
-// newChart draws values, oldest first; bad are of the same unit and part of them, or nil. text says what a value means.
+// newChart draws values, oldest first. bad is the part of them that failed, in the same unit, or nil. text formats a value.
 func newChart(what string, values, bad []float64, text func(float64) string) chart {
 	most := slices.Max(values)
 	c := chart{Label: fmt.Sprintf("%s over the last 15 minutes: now %s, at most %s", what, text(values[len(values)-1]), text(most))}
@@ -37,7 +37,7 @@ func newChart(what string, values, bad []float64, text func(float64) string) cha
 	return c
 }
 
-// path returns a line through the values, as the d of an SVG path. Points within a level stretch are left out.
+// path returns a line through the values, as the d attribute of an SVG path. Points within a level stretch are left out.
 func path(values []float64, most float64) string {
 	var b strings.Builder
 	for i, v := range values {

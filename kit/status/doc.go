@@ -1,14 +1,14 @@
-// Package status shows what a process of controllers is doing: as a page for people, as JSON for programs, and as text.
+// Package status shows what the controllers of a process are doing: as a web page, as JSON, and as plain text.
 //
-// A Page samples the counts of every loop, and the requests to the API server, every ten seconds into buffers of a fixed
-// size, which hold the last 15 minutes. Reconciles are not touched by this: the loops count for themselves, and what they
-// have done is formatted when someone looks.
+// Every ten seconds a Page samples the counters of every loop, and the requests to the API server, into ring buffers that
+// hold the last 15 minutes. This costs a reconcile nothing: the loops keep their counters anyway, and the results are
+// formatted on request only.
 //
 //	page := status.New(status.Config{Component: "labeler", Controllers: m.Controllers, ...})
 //	m.AddServer(manager.Func("status sampler", page.Run))
 //	mux.Handle("/debug/controllers", page)
 //	mux.Handle("/debug/controllers/", page)
 //
-// The page is one document without scripts and without anything to load. Put it behind authentication: keys and errors of
-// all namespaces are on it.
+// The page is one document without scripts or other resources. Put it behind authentication and authorization: it shows keys
+// and errors of all namespaces.
 package status

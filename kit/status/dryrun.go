@@ -33,7 +33,7 @@ func (d DryRun) note() string {
 	return note
 }
 
-// write writes the section of the overview; nothing where the process works in earnest.
+// write writes the section of the overview; nothing if the process is not in a dry run.
 func (v *dryView) write(m *markup) {
 	if v == nil {
 		return
@@ -62,7 +62,7 @@ func (v *dryView) write(m *markup) {
 	m.raw("</section>\n")
 }
 
-// writeDryRun writes it as text.
+// writeDryRun writes the section as text.
 func writeDryRun(t io.Writer, d *DryRun, now time.Time) {
 	if d == nil {
 		return

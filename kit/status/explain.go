@@ -15,13 +15,13 @@ import (
 	"orrery/kit/client"
 )
 
-// Explanation says what the loops have done about an object, as far back as they remember.
+// Explanation is what the loops have done for an object, as far back as they remember.
 type Explanation struct {
-	Kind   string `json:"kind,omitempty"` // empty: not asked for
+	Kind   string `json:"kind,omitempty"` // empty if the request names none
 	Object string `json:"object"`         // namespace/name
-	// Cached is the object itself; nil where no kind was asked for, or where it is not there.
+	// Cached is the object itself; nil if the request names no kind, or if the object does not exist.
 	Cached *Cached `json:"cached,omitempty"`
-	// Owners are the objects that control it, the nearest first.
+	// Owners are its controlling owner, that one's owner and so on.
 	Owners []Cached `json:"owners,omitempty"`
 	Looks  []Look   `json:"looks"`
 }
@@ -34,23 +34,23 @@ type Cached struct {
 	ResourceVersion string    `json:"resourceVersion"`
 	Generation      int64     `json:"generation,omitempty"`
 	Created         time.Time `json:"created"`
-	Deleting        time.Time `json:"deleting,omitzero"` // when its deletion was asked for
+	Deleting        time.Time `json:"deleting,omitzero"` // when its deletion was requested
 }
 
-// Look is what one loop has done for the object, or for an owner of it.
+// Look is what one loop has done for the object or one of its owners.
 type Look struct {
 	Loop    string      `json:"loop"`
 	Of      string      `json:"of"`                // the object that the keys name, as "Deployment default/web"
-	Running string      `json:"running,omitempty"` // since when it is being reconciled now
-	Next    time.Time   `json:"next,omitzero"`     // when it is to be looked at again without a change
+	Running string      `json:"running,omitempty"` // for how long it has been reconciled now; empty: it is not
+	Next    time.Time   `json:"next,omitzero"`     // when it is reconciled again without a change
 	Entries []kit.Entry `json:"entries"`           // newest first
 }
 
-// explainLimit is how many entries of one loop an explanation has at most.
+// explainLimit is the maximum number of entries of one loop in an explanation.
 const explainLimit = 100
 
-// Explain returns what the loops have done about an object. The kind may be given as in kubectl, or be empty: then all
-// keys of that name count. An error says what is wrong with the question.
+// Explain returns what the loops have done for an object. The kind may be given as for kubectl, or be empty: then all keys
+// of that name count. An error means that the kind is unknown.
 func (p *Page) Explain(kind, object string, now time.Time) (*Explanation, error) {
 	e := &Explanation{Object: object, Looks: []Look{}}
 	subjects := []Cached{{Name: object}}
@@ -71,7 +71,7 @@ func (p *Page) Explain(kind, object string, now time.Time) (*Explanation, error)
 			}
 		}
 	}
-	// What was last looked at comes first.
+	// The most recently reconciled comes first.
 	slices.SortStableFunc(e.Looks, func(a, b Look) int { return b.latest().Compare(a.latest()) })
 	return e, nil
 }
@@ -83,7 +83,7 @@ func (l Look) latest() time.Time {
 	return l.Entries[0].At
 }
 
-// look returns what a loop has done for a subject; ok is false if its keys name others or it remembers nothing.
+// look returns what a loop has done for a subject; ok is false if its keys are of another kind or it remembers nothing.
 func look(c kit.Controller, state kit.State, s Cached) (l Look, ok bool) {
 	if s.Kind != "" && state.Kind != "" && s.Kind != state.Kind {
 		return l, false
@@ -102,8 +102,8 @@ func look(c kit.Controller, state kit.State, s Cached) (l Look, ok bool) {
 	return l, len(l.Entries) > 0 || l.Running != ""
 }
 
-// names reports whether a key is that of an object. Keys that are not just namespace and name, as those of the garbage
-// collector, have to contain it as a word.
+// names reports whether a key names an object. Keys that are more than namespace and name, such as those of the garbage
+// collector, must contain it as a word.
 func names(key, object string, plain bool) bool {
 	if plain || key == object {
 		return key == object
@@ -133,7 +133,7 @@ func (p *Page) find(i *cache.Informer, key client.Key) (*Cached, []Cached) {
 	}
 	self := cachedOf(i, obj)
 	var owners []Cached
-	for range 8 { // owners may own each other
+	for range 8 { // bounded, as objects may own each other
 		ref := metav1.GetControllerOfNoCopy(obj)
 		if ref == nil {
 			break
@@ -161,7 +161,7 @@ func cachedOf(i *cache.Informer, obj client.Object) Cached {
 	return c
 }
 
-// shortNames are those that people know from kubectl.
+// shortNames maps the short names that users know from kubectl to resources.
 func shortNames() map[string]string {
 	return map[string]string{
 		"po": "pods", "rs": "replicasets", "rc": "replicationcontrollers", "deploy": "deployments", "sts": "statefulsets",
@@ -172,7 +172,7 @@ func shortNames() map[string]string {
 	}
 }
 
-// informerOf returns the cache of a kind, which may be given by its name, its resource, with or without group, or its
+// informerOf returns the informer of a kind, which may be given as its name or resource, each with or without group, or its
 // short name. A structured one is preferred.
 func (p *Page) informerOf(kind string) *cache.Informer {
 	if p.c.Caches == nil {
@@ -194,7 +194,7 @@ func (p *Page) informerOf(kind string) *cache.Informer {
 	return found
 }
 
-// kinds lists what can be asked for.
+// kinds lists the resources that can be asked for.
 func (p *Page) kinds() string {
 	if p.c.Caches == nil {
 		return "none"

@@ -9,37 +9,37 @@ import (
 	"strings"
 )
 
-// The pages are written with the few functions below and not with html/template: that calls methods by name, which keeps
-// the linker from leaving out what is never called, and makes the program a quarter larger.
+// The pages are written with the few functions below and not with html/template: it calls methods by name, which prevents
+// the linker from removing unused methods and makes the program a quarter larger.
 
 //go:embed style.css
 var styleSheet string
 
-// policy allows a browser the style sheet that stands in the page, and nothing else: no script, no other style, nothing to
-// load.
+// policy returns a Content-Security-Policy that allows the style sheet in the page and nothing else: no script, no other
+// style, nothing to load.
 func policy() string {
 	sum := sha256.Sum256([]byte(styleSheet))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }
 
-// constant is markup that stands in the program. A text that comes from elsewhere does not compile as one.
+// constant is markup from the source code. A string from elsewhere cannot be passed as one without a conversion.
 type constant string
 
-// markup is a page that is being written.
+// markup builds a page.
 type markup struct{ strings.Builder }
 
-// raw writes markup as it is.
+// raw writes markup without escaping.
 func (m *markup) raw(parts ...constant) {
 	for _, p := range parts {
 		m.WriteString(string(p))
 	}
 }
 
-// text writes what is shown as it is.
+// text writes escaped text.
 func (m *markup) text(s string) { m.WriteString(html.EscapeString(s)) }
 
-// open begins an element. Attributes are names and values in turn; one whose value is empty is left out.
+// open begins an element. Attributes alternate between names and values; those with an empty value are left out.
 func (m *markup) open(tag constant, attributes ...string) {
 	m.raw("<", tag)
 	for i := 0; i+1 < len(attributes); i += 2 {
@@ -55,14 +55,14 @@ func (m *markup) open(tag constant, attributes ...string) {
 
 func (m *markup) close(tag constant) { m.raw("</", tag, ">") }
 
-// element writes an element with a text in it.
+// element writes an element that contains a text.
 func (m *markup) element(tag constant, text string, attributes ...string) {
 	m.open(tag, attributes...)
 	m.text(text)
 	m.close(tag)
 }
 
-// unless writes an element with a text in it where there is a text.
+// unless writes an element that contains a text, unless the text is empty.
 func (m *markup) unless(tag constant, text string, attributes ...string) {
 	if text != "" {
 		m.element(tag, text, attributes...)
@@ -89,7 +89,7 @@ func (m *markup) spark(c chart) {
 	m.close("svg")
 }
 
-// table begins a table; heads are the titles of its columns, those that begin with # are of numbers.
+// table begins a table. heads are the titles of its columns; # marks a column of numbers.
 func (m *markup) table(class, caption string, heads ...string) {
 	m.open("table", "class", class)
 	m.element("caption", caption, "class", "unseen")
@@ -107,10 +107,10 @@ func (m *markup) table(class, caption string, heads ...string) {
 
 func (m *markup) endTable() { m.raw("</tbody></table>\n") }
 
-// cell begins a cell of a table; name is the title of its column, which narrow screens show beside it.
+// cell begins a table cell; name is the title of its column, which narrow screens show beside the cell.
 func (m *markup) cell(name string) { m.open("td", "data-name", name) }
 
-// cells writes cells with a text each: names and texts in turn, names as in table.
+// cells writes cells, given as alternating names and texts; # in a name marks a number as in table.
 func (m *markup) cells(pairs ...string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, number := strings.CutPrefix(pairs[i], "#")
@@ -128,7 +128,7 @@ func (m *markup) section(id, title string) {
 	m.element("h2", title, "id", id)
 }
 
-// field writes an input of a form with its label.
+// field writes a form input with its label.
 func (m *markup) field(class, label, name, value, placeholder string, required bool) {
 	m.open("label", "class", class)
 	m.text(label)

@@ -18,20 +18,20 @@ type Overview struct {
 	Version   string    `json:"version"`
 	Now       time.Time `json:"now"`
 	Started   time.Time `json:"started"`
-	// Controllers names the loops that have been built.
+	// Controllers are the names of the loops that have been built.
 	Controllers []string `json:"controllers"`
 
 	Leadership manager.Leadership `json:"leadership"`
-	DryRun     *DryRun            `json:"dryRun,omitempty"` // nil where the process works in earnest
+	DryRun     *DryRun            `json:"dryRun,omitempty"` // nil if this is not a dry run
 	Loops      []Loop             `json:"loops"`
-	// NotRunning are the controllers of which there is no loop.
+	// NotRunning are the controllers that have no loop.
 	NotRunning []NotRunning `json:"notRunning"`
 	Caches     []Cache      `json:"caches"`
 	Requests   Requests     `json:"requests"`
 	Process    Process      `json:"process"`
 }
 
-// Loop is what one loop is doing, without its past.
+// Loop is the current state of one loop.
 type Loop struct {
 	kit.State
 	Summary string `json:"summary,omitempty"`
@@ -44,18 +44,18 @@ type Loop struct {
 // DryRun is what a dry run would have written.
 type DryRun struct {
 	Writes  []kit.WouldWrite `json:"writes"`  // what it would write now, the latest first
-	Settled uint64           `json:"settled"` // writes that were on the list until another had made them, or there was no need any more
-	Dropped uint64           `json:"dropped"` // writes that are not on the list because there are too many
+	Settled uint64           `json:"settled"` // writes that left the list because they were no longer needed
+	Dropped uint64           `json:"dropped"` // writes that left the list because it was full
 }
 
-// NotRunning is a controller of which there is no loop, and why.
+// NotRunning is a controller that has no loop, and why.
 type NotRunning struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary,omitempty"`
 	Why     string `json:"why"`
 }
 
-// Cache is the cached state of one kind.
+// Cache is the state of the cache of one kind.
 type Cache struct {
 	Kind    string `json:"kind"`
 	Version string `json:"version"` // group and version
@@ -66,24 +66,24 @@ type Cache struct {
 	Bytes   int64  `json:"approximateBytes"` // of the objects, without indexes
 }
 
-// Requests are those to the API server.
+// Requests summarizes the requests to the API server.
 type Requests struct {
 	client.TrafficCount
 	PerSecond float64 `json:"perSecond"` // in the last minute
-	// Limit is what the process limits itself to per second; 0 means that the server decides.
+	// Limit is the client-side limit per second; 0 means none.
 	Limit float32 `json:"limitPerSecond"`
-	// Waited is how long requests have waited for that limit, in sum.
+	// Waited is the total time that requests have waited for that limit.
 	Waited time.Duration `json:"waitedNanoseconds"`
 }
 
-// Process is what the Go runtime tells of the process.
+// Process is what the Go runtime reports about the process.
 type Process struct {
 	Goroutines int    `json:"goroutines"`
 	HeapBytes  uint64 `json:"heapBytes"`
-	Memory     uint64 `json:"memoryBytes"` // that the runtime has from the system
+	Memory     uint64 `json:"memoryBytes"` // obtained from the system
 }
 
-// recently is the number of samples that make up what is shown as now.
+// recently is the number of samples over which current rates are averaged.
 const recently = int(time.Minute / period)
 
 // Overview returns what the process is doing.
@@ -118,7 +118,7 @@ func (p *Page) Overview(now time.Time) Overview {
 	return o
 }
 
-// loops returns the loops by name.
+// loops returns the loops, sorted by name.
 func (p *Page) loops() []kit.Controller {
 	all := slices.Clone(p.c.Controllers())
 	slices.SortFunc(all, func(a, b kit.Controller) int { return strings.Compare(a.Name(), b.Name()) })
@@ -139,7 +139,7 @@ func (p *Page) loop(c kit.Controller, now time.Time) Loop {
 	return l
 }
 
-// seriesOf returns a copy of what was measured of a loop.
+// seriesOf returns a copy of the samples of a loop.
 func (p *Page) seriesOf(name string) series {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,7 @@ func (p *Page) seriesOf(name string) series {
 	return series{}
 }
 
-// mean returns that of the last minute.
+// mean returns the mean over the last minute.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values[slots-recently:] {
@@ -158,7 +158,7 @@ func mean(values []float64) float64 {
 	return sum / float64(recently)
 }
 
-// caches returns the state of all caches. It is found once a period, as it costs in proportion to what is cached.
+// caches returns the state of all caches. It is computed once a period, as the cost grows with the number of objects.
 func (p *Page) caches(now time.Time) []Cache {
 	p.cachesMu.Lock()
 	defer p.cachesMu.Unlock()

@@ -18,28 +18,28 @@ import (
 	"orrery/kit/manager"
 )
 
-// Path is where the page is to be served, and everything below it.
+// Path is the path under which the page must be served.
 const Path = "/debug/controllers"
 
-// Config says what a Page shows. Functions are called by several requests at once; nil ones show nothing.
+// Config configures a Page. The functions must be safe for concurrent use; what a nil one would return is not shown.
 type Config struct {
 	// Component is the name of the process, and Version that of its program.
 	Component, Version string
 	// Controllers returns the loops. Required.
 	Controllers func() []kit.Controller
-	// NotRunning returns the controllers of which there is no loop, by name.
+	// NotRunning returns the controllers that have no loop, sorted by name.
 	NotRunning func() []NotRunning
-	// Summaries say what a controller does, by the name of its descriptor.
+	// Summaries describe the controllers, by the name of the descriptor.
 	Summaries map[string]string
-	// Leadership tells who runs what needs the lease.
+	// Leadership returns who holds the lease.
 	Leadership func() manager.Leadership
 	// Caches returns the informers.
 	Caches func() []*cache.Informer
-	// Traffic has counted the requests to the API server.
+	// Traffic counts the requests to the API server.
 	Traffic *client.Traffic
-	// DryRun has what would have been written; nil where the process works in earnest.
+	// DryRun is what would have been written; nil if this is not a dry run.
 	DryRun *kit.DryRun
-	// Limit is what the process limits its requests to per second; 0 means not at all.
+	// Limit is the client-side limit on requests per second; 0 means none.
 	Limit float32
 }
 
@@ -115,7 +115,7 @@ func (p *Page) serveExplanation(w http.ResponseWriter, req *http.Request, kind, 
 	}
 }
 
-// loopJSON is the JSON of one loop: its state, and what was searched for.
+// loopJSON is the JSON of one loop: its state and the result of a search.
 type loopJSON struct {
 	Loop
 	Search  string      `json:"search,omitempty"`
@@ -189,7 +189,7 @@ func answerText(w http.ResponseWriter, write func(*bytes.Buffer) error) {
 	answer(w, "text/plain; charset=utf-8", http.StatusOK, text.Bytes())
 }
 
-// answer writes a body. A caller that has gone away is nobody's concern.
+// answer writes a response. A failed write means that the client has gone away, which is not an error here.
 func answer(w http.ResponseWriter, contentType string, status int, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -10,7 +10,7 @@ import (
 
 const (
 	period = 10 * time.Second // between two samples
-	span   = 15 * time.Minute // how far back they go
+	span   = 15 * time.Minute // how far back samples are kept
 	slots  = int(span / period)
 )
 
@@ -18,10 +18,10 @@ const (
 type point struct {
 	rate, failures float32 // per second
 	mean, slowest  float32 // seconds that a reconcile took
-	queue          float32 // keys that waited at the end
+	queue          float32 // keys in the queue at the end
 }
 
-// series are the last points of one thing that is measured, oldest first from at.
+// series is a ring buffer with the last points of one measurement.
 type series struct {
 	points [slots]point
 	count  int
@@ -32,7 +32,7 @@ func (s *series) add(p point) {
 	s.count++
 }
 
-// values returns what the function reads of each point, oldest first, and zero where there was none yet.
+// values returns a value of each point, oldest first, and zero for points that do not exist yet.
 func (s *series) values(read func(*point) float32) []float64 {
 	out := make([]float64, slots)
 	for i := range min(s.count, slots) {
@@ -41,13 +41,13 @@ func (s *series) values(read func(*point) float32) []float64 {
 	return out
 }
 
-// measured is a loop as it is sampled.
+// measured holds the samples of a loop.
 type measured struct {
 	series
 	before kit.Sample
 }
 
-// samples are all that a page has measured.
+// samples holds all samples of a page.
 type samples struct {
 	at       time.Time
 	loops    map[string]*measured
@@ -109,7 +109,7 @@ func (p *Page) sample(now time.Time) {
 	s.traffic = traffic
 }
 
-// since returns what was counted since the sample before, passed seconds ago.
+// since returns what was counted since the previous sample, passed seconds ago.
 func (m *measured) since(now kit.Sample, passed float32) point {
 	p := point{queue: float32(now.Queue), slowest: float32(now.Slowest.Seconds())}
 	if n := now.Reconciles - m.before.Reconciles; n > 0 && passed > 0 {

@@ -9,7 +9,7 @@ import (
 	"orrery/kit"
 )
 
-// WriteLoop writes the state of a loop for people, and, where something was searched for, what was found.
+// WriteLoop writes the state of a loop as text, with the matches if there was a search.
 func WriteLoop(w io.Writer, s kit.State, search string, matches []kit.Entry) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(t, "controller\t%s\nphase\t%s\n", s.Name, s.Phase)
@@ -42,7 +42,7 @@ func WriteLoop(w io.Writer, s kit.State, search string, matches []kit.Entry) err
 	return t.Flush()
 }
 
-// WriteExplanation writes for people what happened to an object.
+// WriteExplanation writes an explanation as text.
 func WriteExplanation(w io.Writer, e *Explanation, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	switch {
@@ -112,7 +112,7 @@ func until(t, now time.Time) string {
 	return "in " + duration(t.Sub(now))
 }
 
-// duration returns a time in one or two units, as people say it.
+// duration formats a duration in one or two units.
 func duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

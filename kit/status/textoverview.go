@@ -9,7 +9,7 @@ import (
 	"orrery/kit"
 )
 
-// WriteOverview writes for people what the process is doing.
+// WriteOverview writes an overview as text.
 func WriteOverview(w io.Writer, o Overview) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	state, note := role(o)
@@ -37,7 +37,7 @@ func WriteOverview(w io.Writer, o Overview) error {
 	return writeRest(t, o)
 }
 
-// writeRest writes what there is only sometimes.
+// writeRest writes the sections that are often empty.
 func writeRest(t *tabwriter.Writer, o Overview) error {
 	title := "\nTO LOOK AT\n"
 	for _, l := range o.Loops {
@@ -60,7 +60,7 @@ func writeRest(t *tabwriter.Writer, o Overview) error {
 	return t.Flush()
 }
 
-// stateText returns the state of a loop in a word, and what is behind it.
+// stateText returns the state of a loop in a word, and the reason for it.
 func stateText(l Loop) (word, why string) {
 	p, why := state(l)
 	return p.Text, why

@@ -15,14 +15,14 @@ import (
 	"orrery/kit/manager"
 )
 
-// What the templates are given: everything is text, so that they decide nothing.
+// The views below are what the pages show: everything is text already, so that writing them decides nothing.
 
-// frame is around every page.
+// frame is common to all pages.
 type frame struct {
 	Title, Component, Version string
 	Now                       string
-	Refresh                   int    // seconds; 0: the page stays as it is
-	Pause, Resume, JSON       string // the same page with that changed
+	Refresh                   int    // seconds; 0: never
+	Pause, Resume, JSON       string // links to the same page with that changed
 	Home                      string
 }
 
@@ -42,7 +42,7 @@ func (p *Page) frame(req *http.Request, title string, now time.Time) frame {
 	}
 }
 
-// with returns the address of a page with one parameter changed.
+// with returns the URL of a page with one query parameter changed.
 func with(u *url.URL, key, value string) string {
 	q := u.Query()
 	if q.Set(key, value); value == "" {
@@ -67,7 +67,7 @@ type tile struct {
 type row struct {
 	Name, Link, Summary string
 	State               pill
-	Why                 string // of what is wrong, or waited for
+	Why                 string // what is wrong, or what the loop waits for
 	Queue, QueueNote    string
 	Rate, Latency       string
 	RateChart           chart
@@ -76,7 +76,7 @@ type row struct {
 	Errors              []string
 }
 
-// notice is something that a person should look at.
+// notice is something that needs attention.
 type notice struct{ Class, Subject, Link, Text string }
 
 type overviewView struct {
@@ -147,7 +147,7 @@ func role(o Overview) (pill, string) {
 	return pill{"idle", "Standby"}, l.Holder + " leads with " + l.Lease
 }
 
-// further says who holds the further leases of a process that leads.
+// further says who holds the further leases of a leading process.
 func further(leases []manager.Leadership) string {
 	var b strings.Builder
 	for _, l := range leases {
@@ -208,7 +208,7 @@ func throttling(r Requests) string {
 	return note
 }
 
-// state returns the state of a loop as one word, and what is behind it.
+// state returns the state of a loop as one word, and the reason for it.
 func state(l Loop) (pill, string) {
 	var missing []string
 	for _, s := range l.Sources {
@@ -262,7 +262,7 @@ func (p *Page) row(l Loop, now time.Time) row {
 	return r
 }
 
-// notices says what of a loop a person should look at.
+// notices returns what needs attention in a loop.
 func notices(l Loop, now time.Time) (out []notice) {
 	link := Path + "/" + l.Name
 	if l.Degraded != "" {
@@ -292,7 +292,7 @@ func cacheView(c Cache) cacheRow {
 	return r
 }
 
-// figure returns a rate with as many digits as matter.
+// figure formats a rate with a sensible number of digits.
 func figure(v float64) string {
 	switch {
 	case v == 0:
@@ -309,7 +309,7 @@ func perSecond(v float64) string { return figure(v) }
 func whole(v float64) string     { return count(int(v)) }
 func seconds(v float64) string   { return duration(time.Duration(v * float64(time.Second))) }
 
-// count returns a number with thin spaces between groups of three digits.
+// count formats a number with thin spaces between groups of three digits.
 func count(n int) string {
 	text := strconv.Itoa(n)
 	for at := len(text) - 3; at > 0; at -= 3 {
@@ -318,7 +318,7 @@ func count(n int) string {
 	return text
 }
 
-// size returns a number of bytes in a unit that fits.
+// size formats a number of bytes in a suitable unit.
 func size(n int64) string {
 	switch {
 	case n < 10<<10:

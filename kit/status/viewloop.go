@@ -31,7 +31,7 @@ func (p *Page) entryRows(loop string, entries []kit.Entry, now time.Time) []entr
 		}
 		switch {
 		case seen[e.Key]:
-			r.Next = "–" // what was planned then has been overtaken
+			r.Next = "–" // superseded by a later reconcile
 		case !e.Next.IsZero():
 			r.Next = until(e.Next, now)
 		}

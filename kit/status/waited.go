@@ -6,7 +6,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// waited returns how long requests have waited for the process's own limit, as the client's metric has it.
+// waited returns how long requests have waited for the client-side rate limit in total, from client-go's metric.
 func waited() time.Duration {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AuthenticationOptions says how the caller of a request is found out.
+// AuthenticationOptions says how the caller of a request is authenticated.
 type AuthenticationOptions struct {
 	// Kubeconfig reaches the API server that reviews bearer tokens and holds the cluster's
 	// authentication settings. Empty means the service account of the pod, if there is one.

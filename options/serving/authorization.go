@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AuthorizationOptions says how it is decided whether a caller may do what it asks.
+// AuthorizationOptions says how requests are authorized.
 type AuthorizationOptions struct {
 	// Kubeconfig reaches the API server that answers subject access reviews. Empty means the
 	// service account of the pod, if there is one.
@@ -19,7 +19,7 @@ type AuthorizationOptions struct {
 	AllowedTTL, DeniedTTL time.Duration
 }
 
-// NewAuthorizationOptions returns the defaults: probes are open, all else is reviewed.
+// NewAuthorizationOptions returns the defaults: probes are open to everyone, all other requests are authorized.
 func NewAuthorizationOptions() AuthorizationOptions {
 	return AuthorizationOptions{
 		AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"},

@@ -9,8 +9,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 )
 
-// DefaultPort is the HTTPS port of a controller manager; probes and scrape
-// configurations in the field have it written down.
+// DefaultPort is the HTTPS port of a controller manager, on which probes and scrape
+// configurations rely.
 const DefaultPort = 10257
 
 // SecureOptions says where and how HTTPS is served.
@@ -46,7 +46,7 @@ func NewSecureOptions() SecureOptions {
 	return SecureOptions{BindAddress: net.IPv4zero, Port: DefaultPort}
 }
 
-// Enabled reports whether HTTPS is to be served at all.
+// Enabled reports whether HTTPS is served at all.
 func (o *SecureOptions) Enabled() bool { return o.Port != 0 }
 
 // AddFlags registers the flags of the section "Secure serving".
