@@ -31,7 +31,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 	for _, next := range []cluster.ManagerKind{cluster.Orrery, cluster.Upstream} {
 		leads := e.orrery()
 		e.manage(t, next, append(raised, shortLease...)...)
-		// Not the way that a manager is stopped otherwise: nobody waits for anything, and the lease is left as it is.
+		// Unlike stopManager, this waits for nothing, and leaves the lease as it is.
 		if err := leads.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 	if len(made) != jobs {
 		t.Errorf("%d of %d Jobs have pods", len(made), jobs)
 	}
-	// A template that was replaced while nobody led makes no ReplicaSet; ten old ones are kept.
+	// A template that was replaced while there was no leader has no ReplicaSet; ten old ones are kept.
 	sets := len(must(e.Client().AppsV1().ReplicaSets(s.ns).List(t.Context(), metav1.ListOptions{}))(t).Items)
 	if most := min(rolls+1, 11); sets < 2 || sets > most {
 		t.Errorf("%d ReplicaSets after %d rolls, want two to %d", sets, rolls, most)
@@ -69,7 +69,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 	t.Logf("%d Jobs and %d rolls", jobs, rolls)
 }
 
-// load starts Jobs and rolls the Deployment until the returned function is called, which says how many there were.
+// load starts Jobs and rolls out the Deployment until the returned function is called, which returns how many there were.
 func (s *jobStage) load(t *testing.T) (stop func() (jobs, rolls int)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// raised lifts the request limits of kube-controller-manager, so that a test does not wait for them. The daemon takes
+// raised raises the request limits of kube-controller-manager, so that a test does not wait for them. The daemon accepts
 // the same flags.
 var raised = []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
 
@@ -49,7 +49,7 @@ func handOver(t *testing.T, from, to cluster.ManagerKind) {
 	})
 	kept := e.slices(t, ns)
 
-	// Everything at once, and the manager ends before any of it can be done.
+	// Everything at once, and the manager is stopped before it can finish any of it.
 	e.kubectl(t, "-n", ns, "set", "image", "deployment/web", "c=fake:2")
 	e.kubectl(t, "delete", "namespace", doomed, "--wait=false")
 	eventually(t, "rollout is under way", func() error {
@@ -96,7 +96,7 @@ func (e *env) prepareDoomed(t *testing.T, doomed, owners string) {
 	})
 }
 
-// stopManager stops the manager that runs, and frees its lease: kube-controller-manager does not do that itself.
+// stopManager stops the running manager, and releases its lease: kube-controller-manager does not do that itself.
 func (e *env) stopManager(t *testing.T) {
 	t.Helper()
 	p := e.orrery()
@@ -109,8 +109,8 @@ func (e *env) stopManager(t *testing.T) {
 	}
 }
 
-// settled lets the two managers take turns over a cluster in which nothing is left to do, and checks that neither
-// rewrites what the other has written.
+// settled has the two managers take turns on a cluster in which nothing is left to do, and checks that neither rewrites
+// what the other has written.
 func (e *env) settled(t *testing.T, from, to cluster.ManagerKind) {
 	t.Helper()
 	before := e.quiet(t)
@@ -146,7 +146,7 @@ func (e *env) settled(t *testing.T, from, to cluster.ManagerKind) {
 	}
 }
 
-// quiet waits until nothing is written for a few seconds and returns what there is.
+// quiet waits until nothing has been written for a few seconds and returns the versions of all objects.
 func (e *env) quiet(t *testing.T) map[string]string {
 	t.Helper()
 	last, since := e.versions(t), time.Now()

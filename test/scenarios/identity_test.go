@@ -18,7 +18,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// TestIdentities checks what every namespace is given: a service account, tokens for those who ask, and the CA.
+// TestIdentities checks what every namespace is given: a service account, tokens on request, and the CA.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{})
@@ -74,7 +74,7 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// replaceFile puts a new file in the place of an old one, as those who renew certificates do.
+// replaceFile replaces a file by a new one, as tools that renew certificates do.
 func replaceFile(t *testing.T, path string, content []byte) {
 	t.Helper()
 	next := writeFile(t, path+".next", content)

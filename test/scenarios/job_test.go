@@ -23,7 +23,7 @@ type jobStage struct {
 	ns string
 }
 
-// life says how the containers of a Job's pods live, in annotations that kwok's stages read.
+// life says how long the containers of a Job's pods run and how they end, in annotations that kwok's stages read.
 type life struct {
 	runFor string
 	code   string
@@ -78,7 +78,7 @@ func (s *jobStage) podsOf(t *testing.T, name string) []corev1.Pod {
 	return must(s.Client().CoreV1().Pods(s.ns).List(t.Context(), metav1.ListOptions{LabelSelector: "job-name=" + name}))(t).Items
 }
 
-// state puts a Job's status into words.
+// state formats a Job's status.
 func state(j *batchv1.Job) string {
 	s := j.Status
 	out := fmt.Sprintf("%d active, %d succeeded, %d failed", s.Active, s.Succeeded, s.Failed)
@@ -99,7 +99,7 @@ func state(j *batchv1.Job) string {
 	return out
 }
 
-// reach waits until Jobs are in the states wanted.
+// reach waits until Jobs are in the wanted states.
 func (s *jobStage) reach(t *testing.T, want map[string]string) {
 	t.Helper()
 	eventually(t, "Jobs", func() error {
@@ -175,7 +175,7 @@ func TestJobs(t *testing.T) {
 		"restarts": "0 active, 0 succeeded, 1 failed" + fmt.Sprintf(failedBy, "BackoffLimitExceeded"),
 	})
 	s.nothingTracked(t, "one", "many", "big", "queue", "fails", "each", "policy", "late", "restarts")
-	// What brings nothing but new numbers is written once a second.
+	// Status updates that change only numbers are written once a second.
 	s.writtenSeldom(t, map[string]int{"one": 5, "big": 10 + int(time.Since(begin).Seconds()), "empty": 1, "waits": 1})
 
 	s.turn(t)
@@ -200,7 +200,7 @@ func (s *jobStage) turn(t *testing.T) {
 		return errors.Join(differ("pods", len(s.podsOf(t, "waits")), 0), differ("state", state(j), "0 active, 0 succeeded, 0 failed, Suspended JobSuspended"),
 			differ("start", j.Status.StartTime, nil))
 	})
-	// What is suspended may be changed, as it has no pods.
+	// A suspended Job may be changed, as it has no pods.
 	s.kubectl(t, "-n", s.ns, "patch", "job", "waits", "-p",
 		`{"spec":{"suspend":false,"template":{"metadata":{"annotations":{"localcluster.orrery/run-for":"300ms"}},"spec":{"nodeSelector":{"kubernetes.io/os":"linux"},"containers":[{"name":"c","resources":{"requests":{"cpu":"2m"}}}]}}}}`)
 	s.reach(t, map[string]string{"waits": "0 active, 2 succeeded, 0 failed" + complete})
@@ -284,8 +284,8 @@ func handOverJobs(t *testing.T, from, to cluster.ManagerKind) {
 	s.unchanged(t, before, from)
 }
 
-// leaveHalfDone writes what a manager leaves that is stopped between the steps of counting: of the pods that have ended
-// meanwhile one is listed and has its finalizer, one is listed and has lost it, and the others are not listed.
+// leaveHalfDone writes the state that a manager leaves if it is stopped between the steps of counting: of the pods that have
+// ended, one is listed and has its finalizer, one is listed and has lost it, and the others are not listed.
 func (s *jobStage) leaveHalfDone(t *testing.T, name string) {
 	t.Helper()
 	var ended []corev1.Pod

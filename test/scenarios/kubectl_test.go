@@ -91,7 +91,7 @@ func podSpec(image string) corev1.PodSpec {
 	}}}
 }
 
-// rolledOut is nil once a Deployment runs the wanted number of pods of its present template and no others.
+// rolledOut is nil once a Deployment runs the wanted number of pods of its current template and no others.
 func (e *env) rolledOut(t *testing.T, namespace, name string, replicas int32) error {
 	d, err := e.Client().AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// crash matches what no log may ever hold. A flag that begins with --panic is none.
+// crash matches the traces of a crash, but not a flag that begins with --panic.
 var crash = regexp.MustCompile(`(?:^|[^-\w])[Pp]anic\b|WARNING: DATA RACE|^goroutine \d+ \[|fatal error:`)
 
-// denied matches the words for a missing permission.
+// denied matches the error message of a missing permission.
 var denied = regexp.MustCompile(`[Ff]orbidden|\b403\b|Unauthorized`)
 
-// byAdmission matches the refusals that are put in the same words and are no missing permission: of quotas and policies.
+// byAdmission matches rejections by quotas and policies, which have the same words but are no missing permission.
 var byAdmission = regexp.MustCompile(`is forbidden: (exceeded quota:|ValidatingAdmissionPolicy \S+ with binding \S+ denied request:)`)
 
-// errorLine matches the head of an error in the text log format.
+// errorLine matches the header of an error in the text log format.
 var errorLine = regexp.MustCompile(`^[EF]\d{4} \d\d:\d\d:\d\d`)
 
-// faultsInLog returns the lines that a healthy daemon does not write. An expected error may be allowed; a crash or a
-// missing permission may not.
+// faultsInLog returns the lines that a healthy daemon does not write. Expected errors can be allowed; crashes and missing
+// permissions cannot.
 func faultsInLog(text string, allowed []*regexp.Regexp) (bad []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

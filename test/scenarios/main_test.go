@@ -15,8 +15,8 @@ import (
 // orreryBin is the daemon under test.
 var orreryBin string
 
-// patience is how long a test waits for what should happen at once. It only has to be longer than a busy machine is
-// slow: no test passes by waiting longer.
+// patience is how long a test waits for something that should happen at once. It only has to be long enough for a busy
+// machine: no test passes because of a longer wait.
 const patience = 2 * time.Minute
 
 // long says that outages last as long as real ones do.

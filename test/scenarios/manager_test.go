@@ -59,7 +59,7 @@ func (e *env) inProcess(t *testing.T, o manager.Options) *manager.Manager {
 	return m
 }
 
-// runManager starts a manager; the returned function stops it and wants an orderly end.
+// runManager starts a manager; the returned function stops it and requires an orderly end.
 func runManager(t *testing.T, m *manager.Manager) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,8 +90,7 @@ func gadgetController() kit.Descriptor {
 	}}
 }
 
-// TestAKindThatComesAndGoes is that of a CustomResourceDefinition that is installed after the start, removed, and
-// installed again.
+// TestAKindThatComesAndGoes installs a CustomResourceDefinition after the start, removes it, and installs it again.
 func TestAKindThatComesAndGoes(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{NoKwok: true})
@@ -135,8 +134,8 @@ func TestAKindThatComesAndGoes(t *testing.T) {
 	stop()
 }
 
-// TestWebhooksOfAManager are called by the API server: defaults, refusals, warnings, panics under both failure policies,
-// and a certificate that is replaced.
+// TestWebhooksOfAManager has the API server call webhooks: defaults, rejections, warnings, panics under both failure
+// policies, and a certificate that is replaced.
 func TestWebhooksOfAManager(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{NoKwok: true})
@@ -258,8 +257,8 @@ webhooks:
 	return hook("MutatingWebhookConfiguration", "/mutate--v1-configmap") + "---\n" + hook("ValidatingWebhookConfiguration", "/validate--v1-configmap")
 }
 
-// TestACacheOfSomeNamespaces holds two namespaces, of one kind only some objects, in all three forms, and waits for its
-// own writes in each.
+// TestACacheOfSomeNamespaces has a cache of two namespaces, and of only some objects of one kind, in all three forms. In each
+// it waits for its own writes.
 func TestACacheOfSomeNamespaces(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{NoKwok: true})

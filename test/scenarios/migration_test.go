@@ -20,7 +20,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// moving has Deployments run under the lease "move" by who takes it, and Jobs by somebody else.
+// moving assigns Deployments to the holder of the lease "move", and Jobs to another component.
 const moving = `apiVersion: controllermanager.config.k8s.io/v1
 kind: LeaderMigrationConfiguration
 leaderName: move
@@ -30,7 +30,7 @@ controllerLeaders:
 - {name: job-controller, component: cloud-controller-manager}
 `
 
-// holdMove writes into the lease "move" who holds it, for an hour, and makes it if need be.
+// holdMove sets the holder of the lease "move" for an hour, creating the lease if necessary.
 func (e *env) holdMove(t *testing.T, who string) {
 	t.Helper()
 	leases := e.Client().CoordinationV1().Leases("kube-system")
@@ -56,7 +56,7 @@ func (e *env) moveHolder(t *testing.T) string {
 	return *must(e.Client().CoordinationV1().Leases("kube-system").Get(t.Context(), "move", metav1.GetOptions{}))(t).Spec.HolderIdentity
 }
 
-// deploys waits until a new Deployment has been seen to, and its ReplicaSet too.
+// deploys waits until a new Deployment has been reconciled, and its ReplicaSet too.
 func (e *env) deploys(t *testing.T, name string) {
 	t.Helper()
 	must(e.Client().AppsV1().Deployments("default").Create(t.Context(), deployment(name, 1), metav1.CreateOptions{}))(t)
@@ -71,7 +71,7 @@ func (e *env) deployed(t *testing.T, name string) {
 	})
 }
 
-// TestLeaderMigration has a stranger hold the lease of the controllers that migrate, give it back, and take it away again.
+// TestLeaderMigration has another component hold the lease of the migrating controllers, release it, and take it again.
 func TestLeaderMigration(t *testing.T) {
 	own(t, "changes the controller manager")
 	t.Parallel()
@@ -118,8 +118,8 @@ func TestLeaderMigration(t *testing.T) {
 	}
 	e.givenBackInOrder(t)
 
-	// kube-controller-manager 1.37.2 would end itself when it takes the second lease, so that a second daemon has to do.
-	// This time with all controllers there are under the second lease.
+	// kube-controller-manager 1.37.2 would exit when it takes the second lease, so the test uses a second daemon instead.
+	// This time all controllers are under the second lease.
 	flags[1] = "--leader-migration-config=" + everything(t)
 	p = e.manage(t, cluster.Orrery, flags...)
 	e.deploys(t, "second")
@@ -148,7 +148,7 @@ func TestLeaderMigration(t *testing.T) {
 	}
 }
 
-// everything returns a file that has all controllers run under the lease "move".
+// everything returns a configuration file that assigns all controllers to the lease "move".
 func everything(t *testing.T) string {
 	t.Helper()
 	out := must(exec.CommandContext(t.Context(), orreryBin, "controllers", "-o", "json").Output())(t)
@@ -187,7 +187,7 @@ func (e *env) givenBackInOrder(t *testing.T) {
 	}
 }
 
-// changing is true of every request that changes something.
+// changing is true for every request that changes something.
 func changing(a auditEvent) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, a.Verb)
 }

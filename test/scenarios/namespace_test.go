@@ -18,7 +18,7 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// TestNamespaces deletes namespaces beside extension APIs that are dead, or can do next to nothing.
+// TestNamespaces deletes namespaces in a cluster with extension APIs that do not respond, or support almost no verbs.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{
@@ -116,8 +116,8 @@ spec:
 `, name, group, port))
 }
 
-// createOnly serves an API whose one resource knows no verb but create, the way API servers did before they listed all
-// groups in one answer.
+// createOnly serves an API whose only resource supports no verb but create, with discovery as in API servers that did not
+// list all groups in one response yet.
 func createOnly() http.Handler {
 	mux := http.NewServeMux()
 	answer := func(path, body string) {
@@ -135,7 +135,7 @@ func createOnly() http.Handler {
 	return mux
 }
 
-// plainAPI deletes a namespace with objects of an API that is made by hand and has two resources of one kind.
+// plainAPI deletes a namespace with objects of a handmade API that has two resources of one kind.
 func plainAPI(t *testing.T, e *env) {
 	ns := e.namespace(t, "besides-plain")
 	shelf := &shelf{namespace: ns, held: map[string]bool{"gadgets/a": true, "gadgets/b": true, "gizmos/c": true}}
@@ -152,7 +152,7 @@ func plainAPI(t *testing.T, e *env) {
 	}
 }
 
-// shelf holds objects of one namespace. It answers with whole objects in JSON whatever it is asked for, and reads nothing
+// shelf holds objects of one namespace. It responds with whole objects in JSON whatever is requested, and reads nothing
 // else.
 type shelf struct {
 	namespace string

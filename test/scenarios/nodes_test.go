@@ -16,8 +16,8 @@ import (
 // nodeGrace is longer than the ten seconds between two renewals of a node's lease.
 const nodeGrace = 20 * time.Second
 
-// TestNodes watches over nodes that come, are cordoned, fall silent and speak again. There are three in each zone, so
-// that the loss of one is no disaster of the zone.
+// TestNodes has nodes that are added, are cordoned, stop sending heartbeats and recover. There are three in each zone, so
+// that the loss of one does not count as a disruption of the zone.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	e := start(t, cluster.Options{

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// gone waits until an object of a kind, in kubectl's words, is gone.
+// gone waits until an object of a kind, named as in kubectl, no longer exists.
 func (e *env) gone(t *testing.T, kind, namespace, name string) {
 	t.Helper()
 	eventually(t, kind+" "+namespace+"/"+name+" gone", func() error {
@@ -57,7 +57,7 @@ func (e *env) finishedJob(t *testing.T, namespace, name string, ttl int32) {
 	})
 }
 
-// create makes n ConfigMaps that an owner holds, or nobody.
+// create creates n ConfigMaps with an owner, or without one.
 func (e *env) configMaps(t *testing.T, namespace string, n int, owners ...metav1.OwnerReference) (names []string) {
 	t.Helper()
 	for i := range n {

@@ -24,7 +24,7 @@ import (
 	"orrery/test/example"
 )
 
-// operator is a process of the program in the documentation.
+// operator is a process that runs the program in the documentation.
 type operator struct {
 	cmd     *exec.Cmd
 	log     *lockedBuffer
@@ -94,7 +94,7 @@ func (o *operator) ready() error {
 	return differ("status of /readyz", resp.StatusCode, http.StatusOK)
 }
 
-// stop sends SIGTERM and wants an orderly end.
+// stop sends SIGTERM and requires an orderly end.
 func (o *operator) stop(t *testing.T) {
 	t.Helper()
 	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -110,8 +110,8 @@ func (o *operator) stop(t *testing.T) {
 	}
 }
 
-// TestTheProgramOfTheDocumentation is built from the documentation word for word. Two of it run, with webhooks, hand over to
-// each other, and end in order.
+// TestTheProgramOfTheDocumentation builds the program in the documentation word for word. Two instances run, with webhooks,
+// hand over to each other, and end in an orderly way.
 func TestTheProgramOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	program, err := example.Build(filepath.Join("..", ".."), t.TempDir())
@@ -124,7 +124,7 @@ func TestTheProgramOfTheDocumentation(t *testing.T) {
 	eventually(t, "namespaces that were there get a team", func() error { return e.team(t, "default", "unassigned") })
 	second := e.operate(t, program, "--webhook-cert-dir="+filepath.Dir(certs.certFile))
 
-	// Admission: both answer, whoever leads.
+	// Admission: both respond, whichever leads.
 	e.apply(t, teamWebhooks(second.webhook, must(os.ReadFile(e.PKI().CACert))(t)))
 	eventually(t, "the webhook gives a namespace its team before it is stored", func() error {
 		ns, err := e.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hooked-"}}, metav1.CreateOptions{DryRun: []string{"All"}})

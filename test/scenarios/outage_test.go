@@ -13,10 +13,10 @@ import (
 	"orrery/hack/localcluster/cluster"
 )
 
-// patientLease keeps the lease through an outage: that a lost lease ends the process is another test's matter.
+// patientLease keeps the lease during an outage: another test covers that a lost lease ends the process.
 var patientLease = []string{"--leader-elect-lease-duration=200s", "--leader-elect-renew-deadline=180s", "--leader-elect-retry-period=2s"}
 
-// outage is how long the API server is away.
+// outage is how long the API server is down.
 func outage() time.Duration {
 	if long {
 		return time.Minute
@@ -76,7 +76,7 @@ func (e *env) caughtUp(t *testing.T, p *cluster.Process) {
 	if !p.Running() {
 		t.Errorf("%s has ended: %s", p.Name(), p.LogTail(3))
 	}
-	// What is new is seen too: no watch has been lost for good.
+	// New objects are seen too: no watch has been lost for good.
 	e.kubectl(t, "scale", "deployment", "web", "--replicas=5")
 	eventually(t, "a change after the fault is followed", func() error {
 		return errors.Join(e.rolledOut(t, "default", "web", 5), e.exposed(t, "default", "web", 5))
@@ -122,7 +122,7 @@ func TestAPIServerOutage(t *testing.T) {
 	e.caughtUp(t, p)
 }
 
-// failedRequests counts the requests to the API server that have got no answer. Each is one attempt to connect.
+// failedRequests counts the requests to the API server that got no response. Each is one attempt to connect.
 func failedRequests(t *testing.T, pages visitor) (n float64) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^rest_client_requests_total\{code="<error>"[^}]*\} (\S+)$`).FindAllStringSubmatch(pages.get(t, "/metrics", 200), -1) {
