@@ -77,19 +77,7 @@ func startOne(d kit.Descriptor, init InitFunc, contextFor func(kit.Descriptor) (
 	if err != nil {
 		return false, fmt.Errorf("start controller %s: %w", d.Name, err)
 	}
-	scope := kit.NewScope()
-	if on, err = init(cc.In(scope)); err != nil {
-		return false, fmt.Errorf("start controller %s: %w", d.Name, err)
-	}
-	if !on {
-		return false, nil
-	}
-	for _, c := range scope.Controllers() {
-		if err := t.AddController(c); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	return init.Build(cc, t.AddController)
 }
 
 // startWithKinds starts a controller as soon as the server has its kinds.

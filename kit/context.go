@@ -125,6 +125,23 @@ func (s *Scope) Controllers() []Controller {
 	return slices.Clone(s.controllers)
 }
 
+// Build has f build a controller and passes its loops to add. Before f has completed all of them, none is added.
+func (f InitFunc) Build(cc ControllerContext, add func(Controller) error) (started bool, err error) {
+	scope := NewScope()
+	if started, err = f(cc.In(scope)); err != nil {
+		return false, fmt.Errorf("start controller %s: %w", cc.Name, err)
+	}
+	if !started {
+		return false, nil
+	}
+	for _, c := range scope.Controllers() {
+		if err := add(c); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 func (s *Scope) add(c Controller) error {
 	s.mu.Lock()
 	if slices.ContainsFunc(s.controllers, func(o Controller) bool { return o.Name() == c.Name() }) {

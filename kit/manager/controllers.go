@@ -193,19 +193,10 @@ func (m *Manager) buildOne(d kit.Descriptor) error {
 	if len(d.Kinds) > 0 {
 		meta.MaybeResetRESTMapper(m.o.Mapper)
 	}
-	scope := kit.NewScope()
-	started, err := d.Init(m.context(d.Name, cmp.Or(d.EventSource, d.Name), m.leadingClient, m.leadingEvents).In(scope))
-	switch {
-	case err != nil:
-		return fmt.Errorf("start controller %s: %w", d.Name, err)
-	case !started:
+	cc := m.context(d.Name, cmp.Or(d.EventSource, d.Name), m.leadingClient, m.leadingEvents)
+	started, err := d.Init.Build(cc, m.AddController)
+	if err == nil && !started {
 		m.o.Log.Info("Controller is skipped", "controller", d.Name)
-		return nil
 	}
-	for _, c := range scope.Controllers() {
-		if err := m.AddController(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
