@@ -130,19 +130,12 @@ func (o *ordeal) react(r *kittest.Request) *kittest.Reaction {
 func (o *ordeal) event(n int, run *kittest.Running) *kittest.Running {
 	b := o.next()
 	cm := settings(fmt.Sprintf("k%d", n%ordealKeys))
-	exists := o.api.Get(o.t, cm)
 	switch b % 16 {
 	case 0, 1, 2, 3, 4, 5, 6:
 		cm.Data = map[string]string{"user": fmt.Sprint(n)}
-		if exists {
-			o.api.Update(o.t, cm)
-		} else {
-			o.api.Create(o.t, cm)
-		}
+		o.api.Put(o.t, cm)
 	case 7, 8, 9:
-		if exists {
-			o.api.Delete(o.t, cm)
-		}
+		o.api.DeleteIfExists(o.t, cm)
 	case 10:
 		o.api.DelayWatch(mapKind, time.Duration(b)*10*time.Millisecond)
 	case 11:

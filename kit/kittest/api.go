@@ -11,6 +11,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -303,8 +304,34 @@ func (a *API) Update(t testing.TB, obj client.Object) {
 	a.finish(t, "update", obj, stored, err)
 }
 
+// Put is Update, or Create if the object does not exist.
+func (a *API) Put(t testing.TB, obj client.Object) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w, o := a.begin(t, obj)
+	store := w.create
+	if _, err := w.current(client.KeyOf(o)); err == nil {
+		o.SetUID("")
+		store = func(o *unstructured.Unstructured) (*unstructured.Unstructured, error) { return w.update(o, "") }
+	}
+	stored, err := store(o)
+	a.finish(t, "put", obj, stored, err)
+}
+
 // Delete deletes an object as a user would: finalizers and the grace period of a running pod keep it.
 func (a *API) Delete(t testing.TB, obj client.Object) { a.DeleteWith(t, obj, metav1.DeleteOptions{}) }
+
+// DeleteIfExists is Delete for an object that a controller may delete at the same time.
+func (a *API) DeleteIfExists(t testing.TB, obj client.Object) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w, o := a.begin(t, obj)
+	if _, _, err := w.delete(client.KeyOf(o), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatalf("kittest: delete %T %s: %v", obj, client.KeyOf(o), err)
+	}
+}
 
 // DeleteWith is Delete with options.
 func (a *API) DeleteWith(t testing.TB, obj client.Object, opts metav1.DeleteOptions) {
