@@ -24,7 +24,7 @@ func Batch(ctx context.Context, n, limit int, f func(ctx context.Context, i int)
 		case next >= n:
 			return 0, false
 		case stopping(ctx):
-			if errs = append(errs, errUncalled); ctx.Err() != nil {
+			if errs = append(errs, errNotCalled); ctx.Err() != nil {
 				errs = append(errs, ctx.Err())
 			}
 			next = n
@@ -86,12 +86,12 @@ func (e *batchError) Error() string {
 // Unwrap returns all failures.
 func (e *batchError) Unwrap() []error { return e.all }
 
-// errUncalled stands for a call that was not begun because the context had ended or the controller is stopping.
-var errUncalled = errors.New("not called: the controller is stopping")
+// errNotCalled stands for a call that was not begun because the context had ended or the controller is stopping.
+var errNotCalled = errors.New("not called: the controller is stopping")
 
-// Uncalled reports whether an error is, or contains, that of a call which Batch or SlowStart did not begin because the
+// IsNotCalled reports whether an error is, or contains, that of a call which Batch or SlowStart did not begin because the
 // controller is stopping. Such an error says nothing about the object of the call, and belongs in no status.
-func Uncalled(err error) bool { return errors.Is(err, errUncalled) }
+func IsNotCalled(err error) bool { return errors.Is(err, errNotCalled) }
 
 // slowStartLimit bounds the concurrent calls of a SlowStart. The server takes a hundred requests at a time on one
 // connection. For more, the client opens another one, which costs more than waiting for a call to end.
@@ -105,7 +105,7 @@ func SlowStart(ctx context.Context, n int, f func(ctx context.Context, i int) er
 		size = min(size, n-done)
 		errs := make([]error, size)
 		for i := range errs {
-			errs[i] = errUncalled
+			errs[i] = errNotCalled
 		}
 		base := done
 		_ = Batch(ctx, size, slowStartLimit, func(ctx context.Context, i int) error {

@@ -199,7 +199,7 @@ func TestBatchFirst(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := kit.BatchFirst(ended, 2, 2, func(context.Context, int) error { return nil }); !kit.Uncalled(err) {
+		if err := kit.BatchFirst(ended, 2, 2, func(context.Context, int) error { return nil }); !kit.IsNotCalled(err) {
 			t.Errorf("error %v, want that of calls left out", err)
 		}
 	})

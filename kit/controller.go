@@ -35,8 +35,8 @@ type Controller interface {
 	Healthy(now time.Time) error
 	// State returns what the debug page shows.
 	State(now time.Time) State
-	// Past returns the remembered reconciles of the keys that picks selects, newest first.
-	Past(picks func(key string) bool) []Entry
+	// History returns the remembered reconciles of the keys that picks selects, newest first.
+	History(picks func(key string) bool) []Entry
 	// Sample returns the counts, at little cost, and begins a new span for the slowest reconcile.
 	Sample() Sample
 }

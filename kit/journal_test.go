@@ -40,24 +40,24 @@ func TestFailuresAreRememberedLongerThanWhatWentWell(t *testing.T) {
 	for i := range 3 * recentLen {
 		c.step(t.Context(), Key{Namespace: "default", Name: fmt.Sprintf("web-%d", i%50)})
 	}
-	got := c.Past(exactly("default/bad"))
+	got := c.History(exactly("default/bad"))
 	if len(got) != 1 || got[0].Outcome != OutcomeFailed || !strings.HasPrefix(got[0].Error, "boom x") || len(got[0].Error) > errorLimit+8 {
 		t.Errorf("of the failure %d reconciles before, this is left: %.200v", 3*recentLen, got)
 	}
 	if !got[0].Next.Equal(got[0].At.Add(backoffBase)) {
 		t.Errorf("failed at %s, next look at %s, want it %s later", got[0].At, got[0].Next, backoffBase)
 	}
-	web := c.Past(exactly("default/web-7"))
+	web := c.History(exactly("default/web-7"))
 	if len(web) < recentLen/50 || len(web) > recentLen/50+1 || web[0].At.Before(web[1].At) {
 		t.Errorf("%d entries of one of 50 keys, want its share of the last %d, newest first", len(web), recentLen)
 	}
 	if d := web[0].Next.Sub(web[0].At); d != time.Minute {
 		t.Errorf("next look %s later, want what the reconcile asked for", d)
 	}
-	if all := c.Past(func(string) bool { return true }); len(all) != recentLen+1 {
+	if all := c.History(func(string) bool { return true }); len(all) != recentLen+1 {
 		t.Errorf("%d entries, want the last %d and the failure", len(all), recentLen)
 	}
-	if none := c.Past(exactly("default/we")); len(none) != 0 {
+	if none := c.History(exactly("default/we")); len(none) != 0 {
 		t.Errorf("part of a name found %v", none)
 	}
 }
@@ -67,10 +67,10 @@ func TestAFailureOfTheRecentPastIsNotShownTwice(t *testing.T) {
 	for range 5 {
 		c.step(t.Context(), Key{Name: "a"})
 	}
-	if got := c.Past(exactly("a")); len(got) != 5 {
+	if got := c.History(exactly("a")); len(got) != 5 {
 		t.Errorf("%d entries of 5 reconciles", len(got))
 	}
-	if d := c.Past(exactly("a"))[0]; d.Next.Sub(d.At) != backoffBase<<4 {
+	if d := c.History(exactly("a"))[0]; d.Next.Sub(d.At) != backoffBase<<4 {
 		t.Errorf("the fifth retry comes after %s, want %s", d.Next.Sub(d.At), backoffBase<<4)
 	}
 }

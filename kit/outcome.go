@@ -54,7 +54,7 @@ func classify(ctx context.Context, res Result, err error) Outcome {
 		return OutcomeCancelled
 	case IsTerminal(err):
 		return OutcomeTerminal
-	case allOf(err, client.NamespaceGoing):
+	case allOf(err, client.IsNamespaceTerminating):
 		return OutcomeDropped
 	case allOf(err, apierrors.IsConflict):
 		return OutcomeConflict

@@ -50,9 +50,9 @@ type Result struct {
 // Done is the result of a reconcile that needs no further call.
 var Done = Result{}
 
-// MostSeconds is the greatest number of seconds that a time.Duration holds, some 292 years. Many API fields take more;
+// MaxSeconds is the greatest number of seconds that a time.Duration holds, some 292 years. Many API fields take more;
 // a limit beyond it is as good as none.
-const MostSeconds = int64(math.MaxInt64 / time.Second)
+const MaxSeconds = int64(math.MaxInt64 / time.Second)
 
 // After asks for another call in d; 0 or less is Done.
 func After(d time.Duration) Result { return Result{After: d} }

@@ -128,8 +128,8 @@ func (h *history[K]) retries() uint64 {
 	return h.totals[OutcomeFailed.index()] + h.totals[OutcomePanicked.index()] + h.totals[OutcomeConflict.index()]
 }
 
-// Past implements Controller.
-func (c *controller[K]) Past(picks func(key string) bool) []Entry {
+// History implements Controller.
+func (c *controller[K]) History(picks func(key string) bool) []Entry {
 	c.mu.Lock()
 	h := history[K]{recent: c.history.recent, trouble: c.history.trouble}
 	h.recent.buf, h.trouble.buf = slices.Clone(h.recent.buf), slices.Clone(h.trouble.buf)

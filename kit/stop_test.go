@@ -42,7 +42,7 @@ func TestABatchBeginsNothingNewOnceItsControllerStops(t *testing.T) {
 			ended++
 			return ctx.Err()
 		})
-		if ended != 3 || !errors.Is(err, errUncalled) {
+		if ended != 3 || !errors.Is(err, errNotCalled) {
 			t.Errorf("%d calls ended, error %v; want 3, the one under way among them, and the rest left out", ended, err)
 		}
 		if out := classify(calls, Done, err); out != OutcomeCancelled {

@@ -151,7 +151,7 @@ func (r *reconciler) start(ctx context.Context, v *view, slot time.Time, zone *t
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return r.adopt(ctx, v, kit.KeyOf(wanted), slot)
-	case client.NamespaceGoing(err):
+	case client.IsNamespaceTerminating(err):
 		return fmt.Errorf("create job %s: %w", wanted.Name, err)
 	case err != nil:
 		r.warn(v, "FailedCreate", "Error creating job: %v", err)

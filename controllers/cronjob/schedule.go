@@ -79,7 +79,7 @@ func deadline(cj *batchv1.CronJob, begin, now time.Time) time.Time {
 
 // seconds returns n seconds as a Duration, capped at the longest one.
 func seconds(n int64) time.Duration {
-	return time.Duration(min(n, kit.MostSeconds)) * time.Second
+	return time.Duration(min(n, kit.MaxSeconds)) * time.Second
 }
 
 // dueSlots are the slots from some time until now.

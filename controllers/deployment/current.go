@@ -52,7 +52,7 @@ func (r *reconciler) ensure(ctx context.Context, ro *rollout) error {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
 		return r.collide(ctx, ro, rs, err)
-	case client.NamespaceGoing(err):
+	case client.IsNamespaceTerminating(err):
 		return fmt.Errorf("create ReplicaSet %s: %w", klog.KObj(rs), err)
 	default:
 		msg := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, err)

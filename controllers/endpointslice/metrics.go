@@ -85,7 +85,7 @@ func (m *metrics) registerables() []compmetrics.Registerable {
 // synced counts a reconcile by its result. A write that is rejected because the namespace is terminating is no failure.
 func (m *metrics) synced(err error) {
 	result := "success"
-	if err != nil && slices.ContainsFunc(flatten(err), func(e error) bool { return !client.NamespaceGoing(e) }) {
+	if err != nil && slices.ContainsFunc(flatten(err), func(e error) bool { return !client.IsNamespaceTerminating(e) }) {
 		result = "error"
 	}
 	m.syncs.WithLabelValues(result).Inc()

@@ -130,7 +130,7 @@ func (r *reconciler) report(svc *corev1.Service, err error) {
 	if err == nil {
 		return
 	}
-	failures := slices.DeleteFunc(flatten(err), func(e error) bool { return apierrors.IsConflict(e) || client.NamespaceGoing(e) })
+	failures := slices.DeleteFunc(flatten(err), func(e error) bool { return apierrors.IsConflict(e) || client.IsNamespaceTerminating(e) })
 	if len(failures) == 0 {
 		return
 	}

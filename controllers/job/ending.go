@@ -137,7 +137,7 @@ func restarts(pod *corev1.Pod) (n int) {
 // before the suspension does not count, even while the status of a resumed Job still holds the old start time.
 func deadline(v *view) (left time.Duration, ok bool) {
 	limit := v.job.Spec.ActiveDeadlineSeconds
-	if limit == nil || *limit > kit.MostSeconds || suspended(v.job) {
+	if limit == nil || *limit > kit.MaxSeconds || suspended(v.job) {
 		return 0, false
 	}
 	start := v.now // it starts with this reconcile

@@ -54,7 +54,7 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.Done, err
 	}
 	p := r.purge(ctx, ns)
-	if kit.Uncalled(p.err()) {
+	if kit.IsNotCalled(p.err()) {
 		return kit.Done, p.err()
 	}
 	now = time.Now()

@@ -56,7 +56,7 @@ func (r *reconciler) publish(ctx context.Context, namespace string) error {
 	default:
 		_, err = client.Update(ctx, r.client, want)
 	}
-	if apierrors.IsNotFound(err) || client.NamespaceGoing(err) {
+	if apierrors.IsNotFound(err) || client.IsNamespaceTerminating(err) {
 		return nil // the namespace is terminating or deleted
 	}
 	if err != nil {

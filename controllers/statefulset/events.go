@@ -27,7 +27,7 @@ func (e events) pod(set *appsv1.StatefulSet, v verb, pod string, err error) {
 	switch {
 	case err == nil:
 		e.recorder.Eventf(set, corev1.EventTypeNormal, "Successful"+string(v), "%s Pod %s in StatefulSet %s successful", v, pod, set.Name)
-	case !client.NamespaceGoing(err):
+	case !client.IsNamespaceTerminating(err):
 		e.recorder.Eventf(set, corev1.EventTypeWarning, "Failed"+string(v), "%s Pod %s in StatefulSet %s failed error: %s", v, pod, set.Name, err)
 	}
 }
@@ -37,7 +37,7 @@ func (e events) claim(set *appsv1.StatefulSet, claim, pod string, err error) {
 	switch {
 	case err == nil:
 		e.recorder.Eventf(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Claim %s Pod %s in StatefulSet %s success", claim, pod, set.Name)
-	case !client.NamespaceGoing(err):
+	case !client.IsNamespaceTerminating(err):
 		e.recorder.Eventf(set, corev1.EventTypeWarning, "FailedCreate", "Create Claim %s for Pod %s in StatefulSet %s failed error: %s", claim, pod, set.Name, err)
 	}
 }

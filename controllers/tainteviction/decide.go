@@ -26,7 +26,7 @@ func tolerated(pod *corev1.Pod, taints []corev1.Taint, compare bool) (d time.Dur
 			shortest = s
 		}
 	}
-	if shortest == nil || *shortest > kit.MostSeconds {
+	if shortest == nil || *shortest > kit.MaxSeconds {
 		return 0, false
 	}
 	return time.Duration(max(0, *shortest)) * time.Second, true

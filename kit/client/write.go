@@ -126,7 +126,7 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	// If the object stays for a while the server returns it. Nobody reads that, so ask for no more than its metadata.
 	req := c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).SetHeader("Accept", acceptMetadata)
 	err = r.deleteBody(req, call.del).Do(ctx).Error()
-	if err != nil && !UnknownOutcome(err) && !isGone(err, obj) {
+	if err != nil && !IsOutcomeUnknown(err) && !isGone(err, obj) {
 		return err
 	}
 	switch {
@@ -219,7 +219,7 @@ func (c *Client) do(ctx context.Context, r *resource, call call, a act, obj Obje
 		setKind(out, r.gvk)
 		c.noteDry(ctx, r, call, a, obj)
 	}
-	if c.dryRun || err != nil && !UnknownOutcome(err) {
+	if c.dryRun || err != nil && !IsOutcomeUnknown(err) {
 		return err
 	}
 	w := Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Labels: obj.GetLabels(), Unknown: err != nil}
@@ -250,9 +250,9 @@ func released(gvk schema.GroupVersionKind, obj Object) bool {
 	return gvk.GroupKind() != (schema.GroupKind{Kind: "Namespace"}) && obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// UnknownOutcome reports whether a failed write may have been stored all the same. The server's refusals are certain;
+// IsOutcomeUnknown reports whether a failed write may have been stored all the same. The server's refusals are certain;
 // its timeouts and connection errors are not.
-func UnknownOutcome(err error) bool {
+func IsOutcomeUnknown(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return false
 	}
@@ -263,8 +263,8 @@ func UnknownOutcome(err error) bool {
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
 }
 
-// NamespaceGoing reports whether the server refused a create because the namespace is being deleted.
-func NamespaceGoing(err error) bool {
+// IsNamespaceTerminating reports whether the server refused a create because the namespace is being deleted.
+func IsNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 

@@ -79,7 +79,7 @@ func (s *gatheringSink) send(key string) {
 		return
 	}
 	log := klog.FromContext(s.ctx)
-	if apierrors.IsNotFound(err) || client.NamespaceGoing(err) {
+	if apierrors.IsNotFound(err) || client.IsNamespaceTerminating(err) {
 		log.V(4).Info("Dropped the repetition of an event with its namespace", "event", key, "reason", p.event.Reason)
 		return
 	}

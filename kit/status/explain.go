@@ -89,7 +89,7 @@ func look(c kit.Controller, state kit.State, s Cached) (l Look, ok bool) {
 		return l, false
 	}
 	picks := func(key string) bool { return names(key, s.Name, state.Kind != "") }
-	l = Look{Loop: c.Name(), Of: strings.TrimSpace(cmp.Or(s.Kind, state.Kind) + " " + s.Name), Entries: c.Past(picks)}
+	l = Look{Loop: c.Name(), Of: strings.TrimSpace(cmp.Or(s.Kind, state.Kind) + " " + s.Name), Entries: c.History(picks)}
 	l.Entries = l.Entries[:min(len(l.Entries), explainLimit)]
 	if len(l.Entries) > 0 {
 		l.Next = l.Entries[0].Next

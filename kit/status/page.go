@@ -131,7 +131,7 @@ func (p *Page) serveLoop(w http.ResponseWriter, req *http.Request, name, search 
 	}
 	l := loopJSON{Loop: p.loop(all[i], now), Search: search}
 	if search != "" {
-		l.Matches = all[i].Past(func(key string) bool { return strings.Contains(key, search) })
+		l.Matches = all[i].History(func(key string) bool { return strings.Contains(key, search) })
 		l.Matches = l.Matches[:min(len(l.Matches), explainLimit)]
 	}
 	switch formOf(req) {

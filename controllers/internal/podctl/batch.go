@@ -26,7 +26,7 @@ func (c Control) CreateMany(ctx context.Context, owner client.Object, n int, pod
 			return nil
 		}
 		_, err := c.Create(ctx, owner, pod(i))
-		if client.NamespaceGoing(err) {
+		if client.IsNamespaceTerminating(err) {
 			going.Store(true)
 			return nil
 		}

@@ -45,10 +45,10 @@ func (c Control) Create(ctx context.Context, owner client.Object, pod *corev1.Po
 	}
 	made, err := client.Create(ctx, c.Client, pod, client.Brief)
 	if err != nil {
-		if c.Lost != nil && client.UnknownOutcome(err) {
+		if c.Lost != nil && client.IsOutcomeUnknown(err) {
 			c.Lost(owner)
 		}
-		if !client.NamespaceGoing(err) {
+		if !client.IsNamespaceTerminating(err) {
 			c.Recorder.Eventf(owner, corev1.EventTypeWarning, ReasonCreateFailed, "Error creating: %v", err)
 		}
 		return nil, err

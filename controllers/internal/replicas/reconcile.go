@@ -41,7 +41,7 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	if set.GetDeletionTimestamp() == nil {
 		rest, scaling = r.scale(ctx, set, spec, pods.active)
 	}
-	if kit.Uncalled(scaling) {
+	if kit.IsNotCalled(scaling) {
 		return kit.Done, scaling // the process is stopping: the next leader writes the status
 	}
 	now := time.Now()
