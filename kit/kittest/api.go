@@ -35,8 +35,8 @@ type API struct {
 	slim   map[schema.GroupVersionKind]cache.Slimming
 	gates  map[featuregate.Feature]bool
 	ctx    context.Context // ends with the test
-	filled context.Context // of the cache; ends with it
-	forget func()          // ends the cache and waits for it
+	filled context.Context // of the cache
+	forget func()          // stops the cache and waits for it
 
 	mu       sync.Mutex // guards the fields below
 	registry *registry
@@ -45,10 +45,10 @@ type API struct {
 	calls    uint64
 	writes   []string
 	events   []Event
-	panics   bool // are expected
+	panics   bool // panics are expected
 }
 
-// withoutPauses takes out client-go's pause after each error. It reckons with the clock outside of the bubble, which is
+// withoutPauses removes client-go's pause after each error: it uses a timestamp from outside the bubble, where the clock is
 // decades ahead, and would sleep for as long.
 var withoutPauses = sync.OnceFunc(func() { utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] })
 
@@ -92,16 +92,16 @@ func (a *API) AddTypes(add func(*runtime.Scheme) error, clusterScope ...string) 
 	}
 }
 
-// AddKind serves a kind without a Go type, as a custom resource is. Of a kind that is served already it serves a second
-// resource, as an aggregated API may; only a client that names the resource finds it. A kind that is served no more is
-// from then on the new one, as after its definition has been made anew.
+// AddKind serves a kind without a Go type, like a custom resource. For a kind that is served already it adds a second
+// resource, as an aggregated API may; only a client that names the resource finds it. A kind that is no longer served is
+// replaced, as when its CustomResourceDefinition was recreated.
 func (a *API) AddKind(gvk schema.GroupVersionKind, plural string, namespaced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.registry.add(&resource{gvk: gvk, plural: plural, namespaced: namespaced, status: true, generation: true, scale: true})
 }
 
-// WithoutScale takes the scale subresource from a kind of AddKind. All of them have it at first.
+// WithoutScale removes the scale subresource from a kind added by AddKind. They all have it at first.
 func (a *API) WithoutScale(gvk schema.GroupVersionKind) {
 	a.t.Helper()
 	a.mu.Lock()
@@ -137,7 +137,7 @@ func (a *API) Config(user string, rules ...rbacv1.PolicyRule) *rest.Config {
 	}
 }
 
-// Client returns a client that calls the API under a name and may do anything. Its reads go to the API.
+// Client returns a client that calls the API under a name. Without rules it may do anything. Its reads go to the API.
 func (a *API) Client(user string, rules ...rbacv1.PolicyRule) *client.Client {
 	a.t.Helper()
 	config := a.Config(user, rules...)
@@ -150,8 +150,8 @@ func (a *API) Client(user string, rules ...rbacv1.PolicyRule) *client.Client {
 	return c
 }
 
-// ForgetCache ends the cache. The next Run gets a new one, filled from the API, as a new process does. Controllers on the
-// old one have to be stopped first.
+// ForgetCache stops the cache. The next Run gets a new one, filled from the API, like a new process. Controllers on the old
+// one must be stopped first.
 func (a *API) ForgetCache() {
 	if a.cache == nil {
 		return
@@ -161,15 +161,14 @@ func (a *API) ForgetCache() {
 	a.cache = nil
 }
 
-// Pass lets time pass and then waits until everything that it set off is done or waits again. What controllers wrote to
-// shared variables can be read then.
+// Pass lets time pass and then waits until all goroutines are blocked again. After that, shared variables that controllers
+// write can be read.
 func (a *API) Pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// Settle lets everything happen that happens without waiting: it returns once the API has not been called for a tenth
-// of a second of the bubble's time.
+// Settle returns once the API has not been called for a tenth of a second of the bubble's time.
 func (a *API) Settle() {
 	a.t.Helper()
 	const step, quiet, limit = 10 * time.Millisecond, 10, 3000
@@ -195,15 +194,15 @@ func (a *API) callCount() uint64 {
 
 func lastOf[T any](all []T, n int) []T { return all[max(0, len(all)-n):] }
 
-// Writes returns the successful writes of controllers in order: "create v1/pods default/web-bbbbc". Those of the test
-// itself are not among them.
+// Writes returns the successful writes of controllers in order: "create v1/pods default/web-bbbbc". It does not include
+// those of the test itself.
 func (a *API) Writes() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.writes)
 }
 
-// TakeWrites returns what Writes does and forgets it.
+// TakeWrites returns the same as Writes, and clears the list.
 func (a *API) TakeWrites() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -282,8 +281,7 @@ func copyInto(o *unstructured.Unstructured, obj client.Object) error {
 	return err
 }
 
-// Create stores an object as it is, status included, and fills in what the server adds. The namespace is "default"
-// where none is given.
+// Create stores an object, status included, and fills in what the server adds. The default namespace is "default".
 func (a *API) Create(t testing.TB, obj client.Object) {
 	t.Helper()
 	a.mu.Lock()
@@ -293,7 +291,7 @@ func (a *API) Create(t testing.TB, obj client.Object) {
 	a.finish(t, "create", obj, stored, err)
 }
 
-// Update stores an object whole, status included, over whatever version there is.
+// Update replaces an object, status included, whatever its resourceVersion.
 func (a *API) Update(t testing.TB, obj client.Object) {
 	t.Helper()
 	a.mu.Lock()
@@ -319,7 +317,7 @@ func (a *API) Put(t testing.TB, obj client.Object) {
 	a.finish(t, "put", obj, stored, err)
 }
 
-// Delete deletes an object as a user would: finalizers and the grace period of a running pod keep it.
+// Delete deletes an object as a user would: finalizers, or the grace period of a running pod, delay the removal.
 func (a *API) Delete(t testing.TB, obj client.Object) { a.DeleteWith(t, obj, metav1.DeleteOptions{}) }
 
 // DeleteIfExists is Delete for an object that a controller may delete at the same time.
@@ -344,7 +342,7 @@ func (a *API) DeleteWith(t testing.TB, obj client.Object, opts metav1.DeleteOpti
 	}
 }
 
-// Remove makes an object vanish whatever keeps it, as a kubelet does with a pod that has stopped.
+// Remove removes an object at once, regardless of finalizers and grace period, as a kubelet does with a stopped pod.
 func (a *API) Remove(t testing.TB, obj client.Object) {
 	t.Helper()
 	a.mu.Lock()
@@ -356,7 +354,7 @@ func (a *API) Remove(t testing.TB, obj client.Object) {
 	w.remove(client.KeyOf(o))
 }
 
-// Get reads the present state of an object, named by its namespace and name, into it. It reports whether it exists.
+// Get reads the current state of the object with obj's namespace and name into obj. It reports whether the object exists.
 func (a *API) Get(t testing.TB, obj client.Object) bool {
 	t.Helper()
 	a.mu.Lock()
@@ -370,7 +368,7 @@ func (a *API) Get(t testing.TB, obj client.Object) bool {
 	return true
 }
 
-// List returns the objects of a type in a namespace, or all if it is empty, in the order of their names.
+// List returns the objects of a type in a namespace, or in all if it is empty, sorted by name.
 func List[T any, P client.Ptr[T]](t testing.TB, a *API, namespace string) []P {
 	t.Helper()
 	a.mu.Lock()

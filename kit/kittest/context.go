@@ -21,8 +21,8 @@ import (
 	"orrery/kit/cache"
 )
 
-// Context returns what a controller of that name is built with. With rules, a call that they do not grant is refused
-// and fails the test; informers are exempt, as they run under the daemon's own identity.
+// Context returns the context for building a controller of that name. With rules, a call that they do not grant is refused
+// and fails the test; informers are exempt, since they run under the daemon's own identity.
 func (a *API) Context(name string, rules ...rbacv1.PolicyRule) kit.ControllerContext {
 	a.t.Helper()
 	if a.cache == nil {
@@ -59,14 +59,14 @@ type Running struct {
 	done        sync.WaitGroup
 }
 
-// Stop ends the loops and returns when they have ended. The cache lives on, and another Run may follow.
+// Stop stops the loops and waits until they have ended. The cache keeps running, and another Run may follow.
 func (r *Running) Stop() {
 	r.cancel()
 	r.done.Wait()
 }
 
 // Run starts a controller, given as its Descriptor or its init function, and stops it at the end of the test. The
-// controller is held to the rules of its descriptor.
+// controller is restricted to the RBAC rules of its descriptor.
 func (a *API) Run(t testing.TB, what any) *Running {
 	t.Helper()
 	switch c := what.(type) {
@@ -85,7 +85,7 @@ func (a *API) Run(t testing.TB, what any) *Running {
 	return nil
 }
 
-// RunIn starts what an init function builds in a context.
+// RunIn starts the loops that an init function builds in a context.
 func (a *API) RunIn(t testing.TB, cc kit.ControllerContext, init kit.InitFunc) *Running {
 	t.Helper()
 	scope := kit.NewScope()
@@ -106,14 +106,14 @@ func (a *API) RunIn(t testing.TB, cc kit.ControllerContext, init kit.InitFunc) *
 	return r
 }
 
-// AllowPanics says that the test provokes panics, each of which fails a test otherwise.
+// AllowPanics allows panics, which otherwise fail the test.
 func (a *API) AllowPanics() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.panics = true
 }
 
-// logger writes to the test's log. A panic that the kit has caught fails the test.
+// logger returns a logger that writes to the test's log. A logged panic fails the test.
 func (a *API) logger(name string, verbosity int) klog.Logger {
 	return funcr.New(func(prefix, args string) {
 		a.mu.Lock()
@@ -129,13 +129,13 @@ func (a *API) logger(name string, verbosity int) klog.Logger {
 
 // Event is one event that a controller published.
 type Event struct {
-	// Controller is its source.
+	// Controller is the name of the controller that published it.
 	Controller string
-	// Object is the kind, namespace and name of what it is about: "ReplicaSet default/web".
+	// Object is the kind, namespace and name of the object that it is about: "ReplicaSet default/web".
 	Object string
 	// Type is Normal or Warning.
 	Type, Reason, Message string
-	// Annotations that the event carries.
+	// Annotations of the event.
 	Annotations map[string]string
 }
 
@@ -193,7 +193,7 @@ func (a *API) nameOf(obj runtime.Object) string {
 	return kind + " " + m.GetNamespace() + "/" + m.GetName()
 }
 
-// gates are the feature gates of a controller manager at their defaults, but for those that the test overrides.
+// gates are the feature gates of a controller manager: those that the test overrides, and the others at their defaults.
 type gates struct {
 	featuregate.FeatureGate
 	set map[featuregate.Feature]bool
@@ -207,7 +207,7 @@ func (g gates) Enabled(f featuregate.Feature) bool {
 	return !slices.Contains(offByDefault, f)
 }
 
-// offByDefault are the gates that are off in 1.37. All others that a controller asks for are on.
+// offByDefault are the gates that are off by default in 1.37. All others that a controller asks for are on.
 var offByDefault = []featuregate.Feature{
 	"AtomicWriteVolumeUserFields", "CSIVolumeHealth", "ControllerManagerReleaseLeaderElectionLockOnExit",
 	"CoordinatedLeaderElection", "DRAResourcePoolStatus", "DRAWorkloadResourceClaims", "GenericWorkload",

@@ -16,43 +16,43 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Play is a piece of work of one process, which EveryCut breaks off at each of its writes.
+// Play is a piece of work of one process, into which EveryCut injects faults.
 type Play struct {
 	// Run are the controllers of the process, each as API.Run takes it.
 	Run []any
-	// Given prepares the API. The controllers come to rest on it undisturbed.
+	// Given prepares the API. If there is a Change, the controllers first settle on this state without faults.
 	Given func(t *testing.T, a *API)
-	// Before changes something, of which the controllers come to rest undisturbed, too.
+	// Before changes something after that, and everything settles again without faults.
 	Before func(t *testing.T, a *API)
-	// Change sets off the work. Without it, the work is what Given leaves to do.
+	// Change sets off the work under test. Without it, the work is to reconcile what Given and Before prepared.
 	Change func(t *testing.T, a *API)
-	// World does what others would do in the present state, as kubelets do. It is called each time that something has
-	// changed, and has to come to an end.
+	// World does what other components, such as kubelets, would do in the current state. It is called after every change,
+	// and must reach a state in which it does nothing more.
 	World func(t *testing.T, a *API)
-	// Always returns what is wrong at the moment, or nothing. It is asked each time that something has changed.
+	// Always checks an invariant after every change. It returns what is violated, or nothing.
 	Always func(t *testing.T, a *API) string
-	// Rest is how long nothing may change before all counts as done; the default is a minute.
+	// Rest is how long nothing may change before the work counts as done; the default is a minute.
 	Rest time.Duration
-	// Kinds are those whose watches are late and whose lists fail; the default is all that are cached.
+	// Kinds are the kinds whose watches are delayed and whose lists fail; the default is all cached kinds.
 	Kinds []string
-	// Ignore are parts of the end that may differ: "create v1/events", or a path such as "Pod status.reason".
+	// Ignore lists what may differ in the end: "create v1/events", or a path such as "Pod status.reason".
 	Ignore []string
 }
 
-// cut is one way to disturb a process at a write, or, where it has a kind, from the beginning of the work.
-type cut struct {
+// fault is what happens to a process at one of its writes.
+type fault struct {
 	name string
 	// reaction to the write; nil carries it out.
 	reaction *Reaction
-	// takes is how long the write is on its way.
+	// takes is how long the write takes.
 	takes time.Duration
-	// ends is how the process ends with it.
+	// ends says whether, and how, the process ends at the write.
 	ends ending
-	// away is how long others go on before the next process starts.
+	// away is how long the other components go on before the next process starts.
 	away time.Duration
-	// only picks the writes that can meet with it; nil is all.
+	// only selects the writes to which the fault can happen; nil selects all.
 	only func(*Request) bool
-	// overtaken is that somebody else writes to the object first.
+	// overtaken means that somebody else writes to the object first.
 	overtaken bool
 }
 
@@ -66,11 +66,11 @@ const (
 
 var errGone = errors.New("the process is gone")
 
-// cuts are what may happen at a write. A stop leaves five seconds for the calls that are under way.
-func cuts() []cut {
+// faults returns all faults. A process that is stopped still has five seconds for its calls in flight.
+func faults() []fault {
 	changes := func(r *Request) bool { return r.Verb == "update" || r.Verb == "patch" }
 	slowly := Refuse(http.StatusTooManyRequests, "slowly")
-	return []cut{
+	return []fault{
 		{name: "killed before", reaction: &Reaction{Err: errGone}, ends: isKilled},
 		{name: "killed after", reaction: &Reaction{Drop: true}, ends: isKilled},
 		{name: "killed after, and away", reaction: &Reaction{Drop: true}, ends: isKilled, away: 5 * time.Second},
@@ -84,83 +84,84 @@ func cuts() []cut {
 	}
 }
 
-// shortly is how many times fewer cuts are played in short mode, as under the race detector.
-const shortly = 5
+// shortShare is the share of the faults that are injected in short mode, which the race detector runs use: one in five.
+const shortShare = 5
 
-// EveryCut plays the work once undisturbed, and then again for each of its writes and each way to disturb the process
-// there: killed, stopped, answers lost or refused. A process that ended is followed by one that knows nothing. Further
-// plays have the watches of one kind, or of all others, late, and the lists of one kind fail for a while. All have to end
-// with the same objects, and to create and delete as many of each kind as the undisturbed one, no more and no fewer.
+// EveryCut runs the work once without faults, and then once for each of its writes and each fault that may happen
+// there: the process is killed or stopped, the answer is lost, the write is refused. A process that has ended is followed
+// by one with empty caches. In further runs the watches of one kind, or of all others, are delayed, or the lists of one kind
+// fail for a while. Every run must end with the same objects, and must create and delete exactly as many objects of each
+// kind, as the run without faults.
 func EveryCut(t *testing.T, p Play) {
 	t.Helper()
-	var want played
-	p.once(t, "undisturbed", &want, func(*player) {})
+	var want result
+	p.once(t, "no fault", &want, func(*run) {})
 	if t.Failed() {
 		return
 	}
 	if len(want.writes) == 0 {
-		t.Fatal("the play has no writes to be cut at")
+		t.Fatal("the work makes no writes at which a fault could happen")
 	}
-	for i, c := range cuts() {
+	for i, f := range faults() {
 		for n := range want.writes {
-			if testing.Short() && (i+n)%shortly != 0 {
+			if testing.Short() && (i+n)%shortShare != 0 {
 				continue
 			}
-			p.once(t, fmt.Sprintf("%s, at write %d", c.name, n+1), &want, func(r *player) { r.cut, r.left = c, n+1 })
+			p.once(t, fmt.Sprintf("%s, at write %d", f.name, n+1), &want, func(r *run) { r.fault, r.left = f, n+1 })
 		}
 	}
 	for _, kind := range want.kinds {
-		p.once(t, "late watches of "+kind.Kind, &want, func(r *player) { r.late = []schema.GroupVersionKind{kind} })
-		p.once(t, "no lists of "+kind.Kind, &want, func(r *player) { r.unlisted = kind })
+		p.once(t, "delayed watches of "+kind.Kind, &want, func(r *run) { r.delayed = []schema.GroupVersionKind{kind} })
+		p.once(t, "failing lists of "+kind.Kind, &want, func(r *run) { r.unlisted = kind })
 		others := slices.DeleteFunc(slices.Clone(want.kinds), func(k schema.GroupVersionKind) bool { return k == kind })
 		if len(others) > 1 {
-			p.once(t, "late watches but of "+kind.Kind, &want, func(r *player) { r.late = others })
+			p.once(t, "delayed watches of all but "+kind.Kind, &want, func(r *run) { r.delayed = others })
 		}
 	}
 }
 
-// played is what is compared.
-type played struct {
-	end    []string // the objects
-	counts map[string]int
+// result is the outcome of a run.
+type result struct {
+	end    []string       // the objects in the end, as text
+	counts map[string]int // creates and deletes, by verb and resource
 	writes []string
-	kinds  []schema.GroupVersionKind // that are cached
+	kinds  []schema.GroupVersionKind // the cached kinds whose watches and lists can be disturbed
 }
 
-// player plays once.
-type player struct {
+// run is one run of the work, with one fault or none.
+type run struct {
 	Play
 	t        *testing.T
 	api      *API
-	late     []schema.GroupVersionKind
-	unlisted schema.GroupVersionKind
+	delayed  []schema.GroupVersionKind // their watches are delayed
+	unlisted schema.GroupVersionKind   // its lists fail for a while; empty: none
 	unlist   schema.GroupVersionResource
 	quiet    time.Duration // for which nothing has changed
 	steps    int
-	seen     uint64 // the version at the last look
-	wrong    map[string]bool
+	seen     uint64          // the resourceVersion of the API at the last observe
+	wrong    map[string]bool // violations that have been reported
 
 	mu      sync.Mutex // guards the fields below
 	running []*Running
-	cut     cut
-	left    int    // writes until the cut; 0: no cut
-	at      string // the write that was cut
-	ended   bool   // the process is to be followed by another
-	dead    bool   // its calls reach nobody
-	failed  bool   // lists of the unlisted kind do
+	fault   fault
+	left    int    // writes until the fault; 0: no fault
+	at      string // the write at which the fault happened
+	ended   bool   // another process has to be started
+	dead    bool   // the process's calls do not reach the API
+	failing bool   // lists of the unlisted kind fail
 }
 
-// once plays once and compares the end with what is wanted, which the first play sets.
-func (p Play) once(t *testing.T, name string, want *played, prepare func(*player)) {
+// once makes one run and compares its result with want, which the first run sets.
+func (p Play) once(t *testing.T, name string, want *result, prepare func(*run)) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r := &player{Play: p, t: t, api: New(t), wrong: map[string]bool{}}
+			r := &run{Play: p, t: t, api: New(t), wrong: map[string]bool{}}
 			if r.Rest == 0 {
 				r.Rest = time.Minute
 			}
 			p.Given(t, r.api)
-			got := r.play(prepare)
+			got := r.do(prepare)
 			if want.writes == nil {
 				*want = got
 				return
@@ -170,7 +171,7 @@ func (p Play) once(t *testing.T, name string, want *played, prepare func(*player
 	})
 }
 
-func (r *player) play(prepare func(*player)) played {
+func (r *run) do(prepare func(*run)) result {
 	if r.Change != nil {
 		r.start()
 		r.settle()
@@ -187,7 +188,7 @@ func (r *player) play(prepare func(*player)) played {
 	if r.unlisted.Kind != "" {
 		r.stop()
 		r.mu.Lock()
-		r.unlist, r.failed = r.api.registry.byKind[r.unlisted].gvr(), true
+		r.unlist, r.failing = r.api.registry.byKind[r.unlisted].gvr(), true
 		r.mu.Unlock()
 	}
 	if r.Change != nil {
@@ -196,7 +197,7 @@ func (r *player) play(prepare func(*player)) played {
 	if len(r.running) == 0 {
 		r.start()
 	}
-	for _, kind := range r.late {
+	for _, kind := range r.delayed {
 		r.api.DelayWatch(kind, 3*time.Second)
 	}
 	if r.unlisted.Kind != "" {
@@ -204,11 +205,11 @@ func (r *player) play(prepare func(*player)) played {
 			r.step(time.Second)
 		}
 		r.mu.Lock()
-		r.failed = false
+		r.failing = false
 		r.mu.Unlock()
 	}
 	r.settle()
-	out := played{end: r.api.state(r.Ignore), writes: r.api.Writes(), counts: map[string]int{}}
+	out := result{end: r.api.state(r.Ignore), writes: r.api.Writes(), counts: map[string]int{}}
 	for _, w := range out.writes {
 		what, _, _ := strings.Cut(strings.Replace(w, " ", "\x00", 1), " ")
 		what = strings.Replace(what, "\x00", " ", 1)
@@ -224,7 +225,7 @@ func (r *player) play(prepare func(*player)) played {
 	return out
 }
 
-func (r *player) start() {
+func (r *run) start() {
 	for _, c := range r.Run {
 		running := r.api.Run(r.t, c)
 		r.mu.Lock()
@@ -233,8 +234,8 @@ func (r *player) start() {
 	}
 }
 
-// stop ends the process, and what it knew.
-func (r *player) stop() {
+// stop ends the process and drops its cache.
+func (r *run) stop() {
 	r.mu.Lock()
 	all := r.running
 	r.running = nil
@@ -249,17 +250,17 @@ func (r *player) stop() {
 }
 
 // react sees every call of the process.
-func (r *player) react(q *Request) *Reaction {
+func (r *run) react(q *Request) *Reaction {
 	r.mu.Lock()
-	if r.failed && q.Resource == r.unlist && (q.Verb == "list" || q.Verb == "watch") {
+	if r.failing && q.Resource == r.unlist && (q.Verb == "list" || q.Verb == "watch") {
 		r.mu.Unlock()
-		return Refuse(http.StatusInternalServerError, "etcd is away")
+		return Refuse(http.StatusInternalServerError, "etcd is unavailable")
 	}
 	if r.dead {
 		r.mu.Unlock()
 		return &Reaction{Err: errGone}
 	}
-	if q.reads() || r.left == 0 || r.cut.only != nil && !r.cut.only(q) {
+	if q.reads() || r.left == 0 || r.fault.only != nil && !r.fault.only(q) {
 		r.mu.Unlock()
 		return nil
 	}
@@ -268,22 +269,22 @@ func (r *player) react(q *Request) *Reaction {
 		r.mu.Unlock()
 		return nil
 	}
-	c := r.cut
-	r.at, r.ended, r.dead = q.String(), c.ends != livesOn, c.ends == isKilled
-	if c.ends == isStopped {
+	f := r.fault
+	r.at, r.ended, r.dead = q.String(), f.ends != livesOn, f.ends == isKilled
+	if f.ends == isStopped {
 		for _, p := range r.running {
 			p.cancel()
 		}
 	}
 	r.mu.Unlock()
-	if c.overtaken {
+	if f.overtaken {
 		r.api.touch(q)
 	}
-	time.Sleep(c.takes)
-	return c.reaction
+	time.Sleep(f.takes)
+	return f.reaction
 }
 
-// touch writes an object as it is.
+// touch writes an object unchanged, which gives it a new resourceVersion.
 func (a *API) touch(q *Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,25 +293,25 @@ func (a *API) touch(q *Request) {
 	}
 }
 
-// settle lets the controllers and the world work until nothing changes any more.
-func (r *player) settle() {
+// settle lets time pass until nothing has changed for as long as Rest.
+func (r *run) settle() {
 	r.t.Helper()
 	for r.quiet = 0; r.quiet < r.Rest; {
 		r.step(max(200*time.Millisecond, r.quiet))
 	}
 }
 
-// step lets some time pass.
-func (r *player) step(d time.Duration) {
+// step lets time pass, and replaces a process that has ended.
+func (r *run) step(d time.Duration) {
 	r.t.Helper()
 	const limit = 300
 	if r.steps++; r.steps > limit {
-		r.t.Fatalf("no rest after %d steps; the last writes: %q", limit, lastOf(r.api.Writes(), 20))
+		r.t.Fatalf("still changing after %d steps; the last writes: %q", limit, lastOf(r.api.Writes(), 20))
 	}
 	r.api.Pass(d)
 	r.quiet += d
 	r.mu.Lock()
-	ended, away := r.ended, r.cut.away
+	ended, away := r.ended, r.fault.away
 	r.ended = false
 	r.mu.Unlock()
 	if ended {
@@ -324,11 +325,11 @@ func (r *player) step(d time.Duration) {
 		r.start()
 		r.quiet = 0
 	}
-	r.look()
+	r.observe()
 }
 
-// look lets the world act on what has changed.
-func (r *player) look() {
+// observe checks the invariant and calls World if anything has changed.
+func (r *run) observe() {
 	r.api.mu.Lock()
 	version := r.api.store.version
 	r.api.mu.Unlock()
@@ -347,26 +348,26 @@ func (r *player) look() {
 	}
 }
 
-// where says what was cut.
-func (r *player) where() string {
+// where describes the fault and the write at which it happened.
+func (r *run) where() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at == "" {
-		return "cut nowhere"
+		return "no fault at a write"
 	}
-	return r.cut.name + ": " + r.at
+	return r.fault.name + ": " + r.at
 }
 
-func (r *player) compare(want, got played) {
+func (r *run) compare(want, got result) {
 	bad := !slices.Equal(want.end, got.end)
 	for _, what := range slices.Sorted(maps.Keys(union(want.counts, got.counts))) {
 		if a, b := want.counts[what], got.counts[what]; a != b && !slices.Contains(r.Ignore, what) {
-			r.t.Errorf("%s: %d times, and undisturbed %d times", what, b, a)
+			r.t.Errorf("%s: %d times, but %d times without faults", what, b, a)
 			bad = true
 		}
 	}
 	if bad {
-		r.t.Errorf("%s: the end differs (-undisturbed +this):\n%s\nwrites:\n\t%s", r.where(), cmp.Diff(want.end, got.end), strings.Join(got.writes, "\n\t"))
+		r.t.Errorf("%s: the end differs (-without faults +this):\n%s\nwrites:\n\t%s", r.where(), cmp.Diff(want.end, got.end), strings.Join(got.writes, "\n\t"))
 	}
 }
 

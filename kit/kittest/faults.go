@@ -12,19 +12,19 @@ import (
 	"orrery/kit/client"
 )
 
-// Reaction is what happens to a call instead of its success. Exactly one of the fields is used, in this order.
+// Reaction is a fault that happens to a call. Only the first field that is set is used.
 type Reaction struct {
-	// Drop carries the call out and then breaks the connection, so that the caller cannot know.
+	// Drop carries out the call and then breaks the connection, so that the outcome is unknown to the caller.
 	Drop bool
 	// Err breaks the connection before the call is carried out.
 	Err error
-	// Status answers this refusal; see Refuse.
+	// Status is returned to the caller; see Refuse.
 	Status *apierrors.StatusError
 }
 
 func (r *Reaction) response(h *http.Request) *http.Response { return failure(h, r.Status) }
 
-// Refuse answers with a code: 403, 409, 422, 429, 500, 503, 504 and so on.
+// Refuse returns a reaction that answers with a status code: 403, 409, 422, 429, 500, 503, 504 and so on.
 func Refuse(code int, message string) *Reaction {
 	err := apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, true)
 	if code == http.StatusForbidden {
@@ -34,15 +34,15 @@ func Refuse(code int, message string) *Reaction {
 	return &Reaction{Status: err}
 }
 
-// React asks f about every call that the rules allow, before it is carried out. The first function to answer anything
-// but nil decides. It runs outside all locks and may use the API.
+// React calls f before every call that the rules allow. The first function that returns a reaction decides. It runs without
+// any lock and may use the API.
 func (a *API) React(f func(*Request) *Reaction) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reactors = append(a.reactors, f)
 }
 
-// Unreact forgets all functions given to React.
+// Unreact removes all functions added by React.
 func (a *API) Unreact() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,12 +62,12 @@ func (a *API) react(r *Request) *Reaction {
 	return nil
 }
 
-// DelayWatch makes the watches of a kind lag: events from now on are delivered d after they happened.
+// DelayWatch delays the watches of a kind: from now on events are delivered d after they happened.
 func (a *API) DelayWatch(gvk schema.GroupVersionKind, d time.Duration) {
 	a.withTable(gvk, func(t *table) { t.delay = d })
 }
 
-// FreezeWatch holds back the events of a kind, or with false lets them go.
+// FreezeWatch holds back the events of a kind, or, with false, releases them.
 func (a *API) FreezeWatch(gvk schema.GroupVersionKind, on bool) {
 	a.withTable(gvk, func(t *table) {
 		t.frozen = on
@@ -77,7 +77,7 @@ func (a *API) FreezeWatch(gvk schema.GroupVersionKind, on bool) {
 	})
 }
 
-// BreakWatch closes the watches of a kind. Clients open new ones from where they were.
+// BreakWatch closes the watches of a kind. Clients resume from the last version that they have seen.
 func (a *API) BreakWatch(gvk schema.GroupVersionKind) {
 	a.withTable(gvk, func(t *table) {
 		for _, s := range t.streams {
@@ -87,8 +87,8 @@ func (a *API) BreakWatch(gvk schema.GroupVersionKind) {
 	})
 }
 
-// Compact closes the watches of a kind and forgets its history, so that clients have to list again. Deletes that they
-// had not heard of reach them as tombstones.
+// Compact closes the watches of a kind and drops its history, so that clients have to list again. Deletes that they have
+// not seen reach them as tombstones.
 func (a *API) Compact(gvk schema.GroupVersionKind) {
 	a.withTable(gvk, func(t *table) {
 		t.compacted, t.history = a.store.version+1, nil
@@ -111,7 +111,7 @@ func (a *API) withTable(gvk schema.GroupVersionKind, f func(*table)) {
 	f(a.store.table(r.groupResource()))
 }
 
-// drop ends a watch without what had not been read yet.
+// drop ends a watch and discards the events that have not been read yet.
 func (s *stream) drop() {
 	s.mu.Lock()
 	s.items, s.part = nil, nil
@@ -119,7 +119,7 @@ func (s *stream) drop() {
 	s.end()
 }
 
-// zero empties an object before it is filled again.
+// zero clears an object before it is decoded into.
 func zero(obj client.Object) {
 	v := reflect.ValueOf(obj).Elem()
 	v.Set(reflect.Zero(v.Type()))

@@ -11,8 +11,8 @@ import (
 	"orrery/kit/client"
 )
 
-// checkCache fails the test if a cached object is not what the API has under the same version: somebody has changed it,
-// and every controller of the process would see that.
+// checkCache fails the test if a cached object differs from the stored one of the same version: then a controller has
+// modified an object that all controllers of the process share.
 func (a *API) checkCache() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,7 +33,7 @@ func (a *API) checkCache() {
 	}
 }
 
-// differs compares what the API has with what a cache has made of it.
+// differs compares a stored object with the cached one.
 func differs(o *unstructured.Unstructured, cached client.Object) string {
 	want := reflect.New(reflect.TypeOf(cached).Elem()).Interface().(client.Object)
 	want.GetObjectKind().SetGroupVersionKind(cached.GetObjectKind().GroupVersionKind())

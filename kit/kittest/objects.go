@@ -19,18 +19,18 @@ import (
 	"orrery/kit/client"
 )
 
-// write is one change under way: of a resource, by a caller, perhaps only tried.
+// write is one write in progress: to a resource, by a caller, perhaps a dry run.
 type write struct {
 	api    *API
 	r      *resource
 	dryRun bool
-	// trusted callers, the test itself, set status and spec at once and need no version.
+	// trusted callers, which is the test itself, write status and spec together and need no resourceVersion.
 	trusted bool
 }
 
 func (w *write) table() *table { return w.api.store.table(w.r.groupResource()) }
 
-// put stores an object, or only pretends to.
+// put stores an object, or in a dry run pretends to.
 func (w *write) put(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if w.dryRun {
 		return o
@@ -94,8 +94,8 @@ func (w *write) create(o *unstructured.Unstructured) (*unstructured.Unstructured
 	return w.put(o), nil
 }
 
-// namespaceTakes refuses creates in a namespace that is being deleted. A namespace that the test did not create is as
-// good as one.
+// namespaceTakes refuses creates in a namespace that is being deleted. A namespace that the test did not create counts as
+// existing.
 func (w *write) namespaceTakes(key client.Key) error {
 	if !w.r.namespaced || w.trusted {
 		return nil
@@ -135,7 +135,7 @@ func (w *write) update(o *unstructured.Unstructured, subresource string) (*unstr
 	next.SetResourceVersion(cur.GetResourceVersion())
 	if finished(w.r, next) {
 		w.remove(key)
-		return next, nil // in its old version, as the server answers; nothing but the deletion is watched
+		return next, nil // in its old version, as from the real server; watches only see the deletion
 	}
 	if equality.Semantic.DeepEqual(cur.Object, next.Object) {
 		return cur, nil
@@ -143,7 +143,7 @@ func (w *write) update(o *unstructured.Unstructured, subresource string) (*unstr
 	return w.put(next), nil
 }
 
-// merge returns the object as it will be: each call writes its own part, and nobody writes what the server owns.
+// merge returns the object to store: a call only changes its own part, and nobody changes what the server owns.
 func (w *write) merge(cur, o *unstructured.Unstructured, subresource string) *unstructured.Unstructured {
 	next := o.DeepCopy()
 	switch {
@@ -198,7 +198,7 @@ func (w *write) checkFinalizers(cur, next *unstructured.Unstructured) error {
 	return nil
 }
 
-// finished reports whether an object that is being deleted has nothing left to wait for.
+// finished reports whether an object that is being deleted can be removed.
 func finished(r *resource, o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 0 {
 		return false
@@ -217,8 +217,8 @@ func namespaceFinalizers(r *resource, o *unstructured.Unstructured) []string {
 	return f
 }
 
-// delete deletes an object as far as its finalizers and grace period allow. It returns what is left of it, marked, and
-// whether it is gone.
+// delete deletes an object as far as its finalizers and grace period allow. It returns the object, and whether it is gone or
+// only marked for deletion.
 func (w *write) delete(key client.Key, o metav1.DeleteOptions) (left *unstructured.Unstructured, gone bool, err error) {
 	cur, err := w.current(key)
 	if err != nil {
@@ -261,7 +261,7 @@ func preconditions(r *resource, cur *unstructured.Unstructured, p *metav1.Precon
 	return nil
 }
 
-// propagate sets the finalizers that a deletion policy stands for.
+// propagate sets the finalizers for a deletion propagation policy.
 func propagate(o *unstructured.Unstructured, opts metav1.DeleteOptions) {
 	policy := opts.PropagationPolicy
 	if policy == nil {
@@ -280,7 +280,7 @@ func propagate(o *unstructured.Unstructured, opts metav1.DeleteOptions) {
 	o.SetFinalizers(rest)
 }
 
-// gracePeriod returns the seconds that an object has to stop: only a pod that runs on a node has any.
+// gracePeriod returns the grace period in seconds: only a pod that runs on a node has one.
 func gracePeriod(r *resource, o *unstructured.Unstructured, opts metav1.DeleteOptions) int64 {
 	if r.gvk.Kind != "Pod" || r.gvk.Group != "" {
 		return 0
@@ -333,7 +333,7 @@ func setField(o *unstructured.Unstructured, value any, path ...string) {
 	_ = unstructured.SetNestedField(o.Object, runtime.DeepCopyJSONValue(value), path...)
 }
 
-// specChanged compares what counts for the generation: all but metadata and status.
+// specChanged compares what counts for the generation: everything except metadata and status.
 func specChanged(a, b *unstructured.Unstructured) bool {
 	for _, o := range [][2]*unstructured.Unstructured{{a, b}, {b, a}} {
 		for k, v := range o[0].Object {

@@ -15,8 +15,8 @@ import (
 	"orrery/kit/client"
 )
 
-// patch changes an object by a patch of any kind. A server-side apply is taken as a merge that creates what is missing;
-// who manages which field is not kept.
+// patch applies a patch of any kind. A server-side apply is treated as a merge patch that creates the object if it is
+// missing; field managers are not tracked.
 func (w *write) patch(key client.Key, kind types.PatchType, data []byte, subresource string) (*unstructured.Unstructured, error) {
 	if kind == types.ApplyYAMLPatchType {
 		var err error

@@ -34,7 +34,7 @@ func grants(rule rbacv1.PolicyRule, r *Request) bool {
 		(has(rule.Resources, resource) || r.Subresource != "" && slices.Contains(rule.Resources, "*/"+r.Subresource))
 }
 
-// forbid is the answer to a call that the role does not grant; it fails the test.
+// forbid refuses a call that the role does not grant, and fails the test.
 func (a *API) forbid(r *Request) error {
 	a.t.Errorf("controller %s may not %s: its RBAC rules do not grant that", r.User, r)
 	return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, fmt.Errorf("no rule grants %s %s", r.Verb, r.Resource.Resource))

@@ -14,13 +14,13 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// resource is one kind in one version, and the rules it follows.
+// resource is one kind in one version, and its properties.
 type resource struct {
 	gvk        schema.GroupVersionKind
 	plural     string
 	namespaced bool
 	status     bool // has the status subresource
-	generation bool // counts changes of its spec
+	generation bool // metadata.generation counts changes of the spec
 	typed      bool // has a Go type in the scheme
 	scale      bool // has the scale subresource
 }
@@ -40,7 +40,7 @@ var clusterScoped = strings.Fields(`
 	FlowSchema PriorityLevelConfiguration ResourceSlice DeviceClass DeviceTaintRule ServiceCIDR IPAddress StorageVersion
 	StorageVersionMigration LeaseCandidateClass ResourcePoolStatusRequest`)
 
-// noGeneration are the built-in groups, and noGenerationKinds the kinds of other groups, that do not count changes.
+// noGeneration are the built-in groups, and noGenerationKinds the kinds of other groups, whose objects have no generation.
 var (
 	noGeneration      = strings.Fields(`rbac.authorization.k8s.io certificates.k8s.io coordination.k8s.io node.k8s.io events.k8s.io resource.k8s.io storagemigration.k8s.io internal.apiserver.k8s.io`)
 	generationOfCore  = strings.Fields(`Pod ReplicationController`)
@@ -62,7 +62,7 @@ var stable = regexp.MustCompile(`^v[0-9]+$`)
 // builtin are the kinds of client-go's scheme. The result is shared and read-only.
 var builtin = sync.OnceValue(func() []*resource { return kindsOf(clientscheme.Scheme) })
 
-// kindsOf returns the kinds of a scheme that can be listed.
+// kindsOf returns the kinds of a scheme that have a list type.
 func kindsOf(s *runtime.Scheme) []*resource {
 	var out []*resource
 	types := s.AllKnownTypes()
@@ -92,7 +92,7 @@ type registry struct {
 	byName map[schema.GroupVersionResource]*resource
 	byKind map[schema.GroupVersionKind]*resource
 	mapper *meta.DefaultRESTMapper
-	extra  map[schema.GroupVersionResource]bool // served although not stable, or (false) hidden although it is
+	extra  map[schema.GroupVersionResource]bool // true: served although not stable; false: hidden although stable
 }
 
 // safeMapper lets kinds be added while controllers look others up.
@@ -127,7 +127,7 @@ func (g *registry) add(r *resource) {
 	}
 	g.byName[r.gvr()] = r
 	if first := g.byKind[r.gvk]; first != nil && g.serves(first.gvr()) {
-		return // a second resource of the kind, which the mapping does not lead to
+		return // a second resource of the kind, to which the mapper does not lead
 	}
 	g.byKind[r.gvk] = r
 	scope := meta.RESTScopeRoot

@@ -19,19 +19,19 @@ import (
 	"orrery/kit/client"
 )
 
-// update rewrites the wants of scripts: go test ./controllers/... -run Script -update-scripts.
+// update rewrites the want sections of scripts: go test ./controllers/... -run Script -update-scripts.
 var update = flag.Bool("update-scripts", false, "rewrite the wanted writes of scenario files with what happens")
 
-// section is one part of a scenario file: "-- name --" on a line, then its text.
+// section is one part of a scenario file: a line "-- name --" and the text after it.
 type section struct {
 	name, text string
 }
 
-// Script runs the scenario in a file, in a bubble of its own. The controller is given as Run takes it; setup, if any,
-// prepares the API before the controller starts. The file has these sections, and free text before the first:
+// Script runs the scenario in a file, in its own bubble. The controller is given as for Run; setup, if any, prepares the API
+// before the controller starts. The file has these sections, and free text before the first:
 //
-//	-- objects --       what exists at first, as YAML documents
-//	-- steps --         what happens, one step a line; see below
+//	-- objects --       the initial objects, as YAML documents
+//	-- steps --         the steps, one per line; see below
 //	-- <file>.yaml --   objects that a step applies
 //	-- want --          the writes and events of the controller after each step, sorted
 //
@@ -44,7 +44,7 @@ type section struct {
 //	remove Pod default/web-1     make the object vanish, as a kubelet does with a stopped pod
 //	restart                      stop the controller and start it again
 //
-// After each step everything settles. A controller that waits longer than a moment is seen in the next "at".
+// After each step everything settles. What a controller does after a longer wait shows after the next "at".
 func Script(t *testing.T, path string, what any, setup ...func(*API)) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -114,7 +114,7 @@ func textOf(sections []section, name string) string {
 	return ""
 }
 
-// script is a scenario being played.
+// script is a running scenario.
 type script struct {
 	t        *testing.T
 	api      *API
@@ -174,8 +174,8 @@ func (s *script) step(words []string) {
 	}
 }
 
-// named returns an object that stands for the one of that kind and name. Of several groups with such a kind the first
-// in alphabetical order is meant.
+// named returns an object of that kind and name. If several groups have such a kind, it is of the first in alphabetical
+// order.
 func (s *script) named(kind, name string) *unstructured.Unstructured {
 	var found *resource
 	for _, r := range s.api.registry.byKind {

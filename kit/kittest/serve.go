@@ -20,7 +20,7 @@ import (
 	"orrery/kit/client"
 )
 
-// answer is what a call returns: a document or a watch.
+// answer is the result of a call: a document or a watch.
 type answer struct {
 	code   int
 	doc    any
@@ -57,7 +57,7 @@ func (a *API) discover(path string) (any, bool) {
 	return nil, false
 }
 
-// serve carries a call out.
+// serve carries out a call.
 func (a *API) serve(r *Request) (answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +92,7 @@ func (a *API) serve(r *Request) (answer, error) {
 	return a.deleteAll(w, r)
 }
 
-// one answers with an object in the form asked for.
+// one answers with an object in the requested form.
 func (a *API) one(r *Request, code int, o *unstructured.Unstructured, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -105,7 +105,7 @@ func metadataOnly(h *http.Request) bool {
 	return strings.Contains(h.Header.Get("Accept"), "as=PartialObjectMetadata")
 }
 
-// render returns how objects are shown to a caller: whole, in the version called, or their metadata.
+// render returns a function that converts objects to the requested form: whole in the requested version, or metadata only.
 func render(r *Request) func(*unstructured.Unstructured) map[string]any {
 	meta, version := metadataOnly(r.http), r.kind.gvk.GroupVersion().String()
 	return func(o *unstructured.Unstructured) map[string]any {
@@ -144,7 +144,7 @@ func (a *API) selection(r *Request) (selection, error) {
 	return p, nil
 }
 
-// list answers with all selected objects, in pages if a limit is given. A page is cut from the present state.
+// list answers with all selected objects, in pages if there is a limit. Each page is taken from the current state.
 func (a *API) list(r *Request) (answer, error) {
 	p, err := a.selection(r)
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *API) list(r *Request) (answer, error) {
 	return answer{code: http.StatusOK, doc: doc}, nil
 }
 
-// watch answers with the changes after a version, or with the present state first.
+// watch answers with the changes after a version, or with the current state first.
 func (a *API) watch(r *Request) (answer, error) {
 	p, err := a.selection(r)
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *API) watch(r *Request) (answer, error) {
 	return answer{stream: s}, nil
 }
 
-// deleteOptions reads the body of a delete, whatever group and version the caller's codec has given it.
+// deleteOptions decodes the body of a delete, whatever group and version the caller's codec has set in it.
 func (a *API) deleteOptions(r *Request) (o metav1.DeleteOptions, err error) {
 	switch magic := []byte("k8s\x00"); {
 	case len(r.body) == 0:

@@ -16,7 +16,7 @@ import (
 	"orrery/kit/client"
 )
 
-// change is one entry of a resource's history. What it points to never changes.
+// change is one entry of a resource's history. The objects that it points to are immutable.
 type change struct {
 	version uint64
 	kind    watch.EventType
@@ -24,17 +24,17 @@ type change struct {
 	prev    *unstructured.Unstructured
 }
 
-// table holds the objects of one resource, in whichever version they were written.
+// table holds the objects of one resource, in the API version in which they were written.
 type table struct {
 	objects   map[client.Key]*unstructured.Unstructured
 	history   []change
-	compacted uint64 // watches from below this version are refused
+	compacted uint64 // watches from an earlier version are refused
 	streams   []*stream
 	delay     time.Duration // of watch events
 	frozen    bool
 }
 
-// store is the database. Its user holds the lock of API.
+// store is the database. Callers must hold API.mu.
 type store struct {
 	version uint64 // the latest resourceVersion
 	serial  uint64 // of uids and generated names
@@ -54,7 +54,7 @@ func (s *store) table(gr schema.GroupResource) *table {
 	return t
 }
 
-// now is the current time as the API shows it, to the second.
+// now is the current time in the precision of the API, seconds.
 func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }
 
 func (s *store) newUID() types.UID {
@@ -62,7 +62,7 @@ func (s *store) newUID() types.UID {
 	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial))
 }
 
-// suffixLetters are those of generated names.
+// suffixLetters are the letters of the suffixes of generated names.
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
 // newSuffix returns the next generated suffix: bbbbc, bbbbd and so on.
@@ -75,7 +75,7 @@ func (s *store) newSuffix() string {
 	return string(out)
 }
 
-// put stores an object, which it takes over, under the next version and tells the watches.
+// put stores an object, which the caller must not modify any more, under the next version and notifies the watches.
 func (s *store) put(gr schema.GroupResource, o *unstructured.Unstructured) *unstructured.Unstructured {
 	s.version++
 	o.SetResourceVersion(strconv.FormatUint(s.version, 10))
@@ -90,7 +90,7 @@ func (s *store) put(gr schema.GroupResource, o *unstructured.Unstructured) *unst
 	return o
 }
 
-// remove deletes an object and tells the watches.
+// remove deletes an object and notifies the watches.
 func (s *store) remove(gr schema.GroupResource, key client.Key) *unstructured.Unstructured {
 	t := s.table(gr)
 	prev := t.objects[key]
@@ -110,7 +110,7 @@ func (t *table) tell(c change) {
 	}
 }
 
-// list returns the selected objects in the order of their keys.
+// list returns the selected objects, sorted by key.
 func (t *table) list(p selection) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, o := range t.objects {

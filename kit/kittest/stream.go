@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is one watch: the body of its response. A reader that waits is durably blocked, as synctest needs it.
+// stream is one watch: the body of its response. A waiting reader is durably blocked, as synctest requires.
 type stream struct {
 	pick   selection
 	render func(*unstructured.Unstructured) map[string]any
@@ -23,7 +23,7 @@ type stream struct {
 	mu      sync.Mutex  // guards the fields below
 	release func() bool // stops the watch on the request's context
 	items   []item
-	part    []byte // of an item being read
+	part    []byte // the rest of an item that is being read
 	frozen  bool
 	closed  bool
 }
@@ -34,7 +34,7 @@ type item struct {
 	due  time.Time
 }
 
-// selection is what a list or watch asks for.
+// selection is what a list or watch selects.
 type selection struct {
 	namespace string
 	labels    labels.Selector
@@ -74,7 +74,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// take copies what can be read now. Without that, it says how long to wait, 0 being until woken.
+// take copies what can be read now. If there is nothing, it returns how long to wait; 0 means until woken.
 func (s *stream) take(p []byte) (n int, wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +141,7 @@ func (s *stream) send(kind watch.EventType, object any, delay time.Duration) {
 	s.nudge()
 }
 
-// change sends what a change means for this watch: an object that begins to match is added, one that ceases to is
-// deleted.
+// change sends the event for a change: an object that begins to match is added, one that no longer matches is deleted.
 func (s *stream) change(c change, delay time.Duration) {
 	is := c.obj != nil && c.kind != watch.Deleted && s.pick.matches(c.obj)
 	was := c.prev != nil && s.pick.matches(c.prev)
@@ -161,7 +160,7 @@ func (s *stream) change(c change, delay time.Duration) {
 	}
 }
 
-// bookmark sends the version reached; initial marks the end of the initial events.
+// bookmark sends a bookmark; initial marks the end of the initial events.
 func (s *stream) bookmark(r *resource, version string, initial bool) {
 	b := &unstructured.Unstructured{Object: map[string]any{}}
 	b.SetGroupVersionKind(r.gvk)

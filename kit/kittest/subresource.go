@@ -14,7 +14,7 @@ import (
 	"orrery/kit/client"
 )
 
-// tokenLife is how long the tokens handed out say they are good for.
+// tokenLife is the lifetime of issued tokens.
 const tokenLife = time.Hour
 
 // serveSubresource carries out a call to a subresource that is not a part of its object.
@@ -88,7 +88,7 @@ func (a *API) rescale(w *write, cur *unstructured.Unstructured, r *Request, n in
 	return answer{code: http.StatusOK, doc: scaleOf(o)}, nil
 }
 
-// evict deletes a pod unless a disruption budget that selects it allows none.
+// evict deletes a pod unless a disruption budget that selects it allows no disruption.
 func (a *API) evict(w *write, r *Request, pod *unstructured.Unstructured) (answer, error) {
 	budgets := a.store.table(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"})
 	for _, b := range budgets.list(selection{namespace: r.Namespace}) {

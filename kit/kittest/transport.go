@@ -26,14 +26,14 @@ type Request struct {
 	User string
 	// Verb is that of RBAC: get, list, watch, create, update, patch, delete or deletecollection.
 	Verb string
-	// Resource and Subresource name what is called.
+	// Resource and Subresource identify the endpoint.
 	Resource    schema.GroupVersionResource
 	Subresource string
-	// Namespace and Name are empty where the call has none. Name is empty for a create until it is done.
+	// Namespace and Name are empty if the call has none. The Name of a create is empty until it has been carried out.
 	Namespace, Name string
-	// Object is what a create or update sends, decoded.
+	// Object is the decoded body of a create or update.
 	Object *unstructured.Unstructured
-	// Patch is what a patch sends.
+	// Patch is the body of a patch.
 	Patch []byte
 
 	kind  *resource
@@ -58,13 +58,13 @@ func (r *Request) String() string {
 	return b.String()
 }
 
-// Key names the object called.
+// Key returns the key of the object.
 func (r *Request) Key() client.Key { return client.Key{Namespace: r.Namespace, Name: r.Name} }
 
 // reads reports whether the call changes nothing.
 func (r *Request) reads() bool { return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" }
 
-// transport carries the calls of one user. Rules are those that its calls must keep to; nil is any call.
+// transport carries out the calls of one user. rules are what the user may do; nil means everything.
 type transport struct {
 	api   *API
 	user  string
@@ -117,7 +117,7 @@ func readBody(h *http.Request) ([]byte, error) {
 	return io.ReadAll(h.Body)
 }
 
-// parse finds out what is called.
+// parse parses an HTTP request into a Request.
 func (a *API) parse(h *http.Request, body []byte) (*Request, error) {
 	parts := strings.Split(strings.Trim(h.URL.Path, "/"), "/")
 	r := &Request{http: h, query: h.URL.Query(), body: body}
@@ -170,7 +170,7 @@ func verbOf(method string, named bool, query url.Values) string {
 	return "list"
 }
 
-// decodeBody reads what a create, update or patch sends.
+// decodeBody decodes the body of a create, update or patch.
 func (a *API) decodeBody(r *Request) (err error) {
 	switch r.Verb {
 	case "patch":
@@ -192,7 +192,7 @@ func (a *API) decodeBody(r *Request) (err error) {
 
 const protobuf = "application/vnd.kubernetes.protobuf"
 
-// decode reads a body in JSON or protobuf as a generic object.
+// decode decodes a body in JSON or protobuf into a generic object.
 func (a *API) decode(r *Request) (*unstructured.Unstructured, error) {
 	if !strings.HasPrefix(r.http.Header.Get("Content-Type"), protobuf) {
 		if r.Subresource != "" {
@@ -207,8 +207,7 @@ func (a *API) decode(r *Request) (*unstructured.Unstructured, error) {
 	return a.generic(obj)
 }
 
-// decodeJSON reads a JSON object. One of a kind with a Go type goes through that type, which drops what it does not
-// know, as the server does.
+// decodeJSON decodes a JSON object. If its kind has a Go type, unknown fields are dropped, as by the server.
 func (a *API) decodeJSON(r *resource, data []byte) (*unstructured.Unstructured, error) {
 	if r != nil && r.typed {
 		obj, err := a.scheme.New(r.gvk)
@@ -237,7 +236,7 @@ func (a *API) decodeJSON(r *resource, data []byte) (*unstructured.Unstructured, 
 	return u, nil
 }
 
-// generic turns any object into its generic form, a copy, with kind and version set.
+// generic converts an object to a generic copy with kind and apiVersion set.
 func (a *API) generic(obj runtime.Object) (*unstructured.Unstructured, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u.DeepCopy(), nil
@@ -276,7 +275,7 @@ func respond(h *http.Request, code int, doc any) *http.Response {
 	}
 }
 
-// failure answers with the Status that an error stands for.
+// failure answers with the Status of an error.
 func failure(h *http.Request, err error) *http.Response {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
