@@ -16,6 +16,6 @@
 // validation, and only the defaulting that controllers rely on.
 //
 // A test fails if a controller makes a call that its declared RBAC rules do not grant (the call is answered with 403), if
-// the kit has recovered a panic, or if an object in the shared cache was modified. Faults are injected with EveryCut, or
+// the kit has recovered a panic, or if an object in the shared cache was modified. Faults are injected with InjectFaults, or
 // one by one with React, DelayWatch, FreezeWatch, BreakWatch and Compact.
 package kittest

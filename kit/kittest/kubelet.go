@@ -20,7 +20,7 @@ const (
 	removePod         // it has stopped
 )
 
-// Kubelet plays the kubelets and the scheduler, for Play.World. Pods are given a node and run; deleted pods stop, and are
+// Kubelet plays the kubelets and the scheduler, for FaultTest.World. Pods are given a node and run; deleted pods stop, and are
 // removed once they have no finalizers. If ends is not nil, it returns the phase in which a running pod ends, or "" if the
 // pod goes on.
 func Kubelet(ends func(*corev1.Pod) corev1.PodPhase) func(t *testing.T, a *API) {

@@ -9,9 +9,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, each slot gets one Job, and the history stays within
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, each slot gets one Job, and the history stays within
 // its limits.
-func TestCutAnywhere(t *testing.T) {
+func TestFaultsAtEachWrite(t *testing.T) {
 	// Two slots a year, three minutes apart, and both soon.
 	given := func(opts ...cronJobOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) {
@@ -26,7 +26,7 @@ func TestCutAnywhere(t *testing.T) {
 			}
 		}
 	}
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"jobs that end":      {Given: given(), World: ends},
 		"jobs that go on":    {Given: given()},
 		"one at a time":      {Given: given(policy(batchv1.ForbidConcurrent))},
@@ -34,6 +34,6 @@ func TestCutAnywhere(t *testing.T) {
 		"one without a past": {Given: given(history(0, 0)), World: ends},
 	} {
 		p.Run, p.Rest = []any{Descriptor()}, 6*time.Minute
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

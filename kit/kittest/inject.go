@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Play is a piece of work of one process, into which EveryCut injects faults.
-type Play struct {
+// FaultTest is a piece of work of one process, into which InjectFaults injects faults.
+type FaultTest struct {
 	// Run are the controllers of the process, each as API.Run takes it.
 	Run []any
 	// Given prepares the API. If there is a Change, the controllers first settle on this state without faults.
@@ -87,12 +87,12 @@ func faults() []fault {
 // shortShare is the share of the faults that are injected in short mode, which the race detector runs use: one in five.
 const shortShare = 5
 
-// EveryCut runs the work once without faults, and then once for each of its writes and each fault that may happen
+// InjectFaults runs the work once without faults, and then once for each of its writes and each fault that may happen
 // there: the process is killed or stopped, the answer is lost, the write is refused. A process that has ended is followed
 // by one with empty caches. In further runs the watches of one kind, or of all others, are delayed, or the lists of one kind
 // fail for a while. Every run must end with the same objects, and must create and delete exactly as many objects of each
 // kind, as the run without faults.
-func EveryCut(t *testing.T, p Play) {
+func InjectFaults(t *testing.T, p FaultTest) {
 	t.Helper()
 	var want result
 	p.once(t, "no fault", &want, func(*run) {})
@@ -130,7 +130,7 @@ type result struct {
 
 // run is one run of the work, with one fault or none.
 type run struct {
-	Play
+	FaultTest
 	t        *testing.T
 	api      *API
 	delayed  []schema.GroupVersionKind // their watches are delayed
@@ -152,11 +152,11 @@ type run struct {
 }
 
 // once makes one run and compares its result with want, which the first run sets.
-func (p Play) once(t *testing.T, name string, want *result, prepare func(*run)) {
+func (p FaultTest) once(t *testing.T, name string, want *result, prepare func(*run)) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r := &run{Play: p, t: t, api: New(t), wrong: map[string]bool{}}
+			r := &run{FaultTest: p, t: t, api: New(t), wrong: map[string]bool{}}
 			if r.Rest == 0 {
 				r.Rest = time.Minute
 			}

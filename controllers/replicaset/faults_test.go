@@ -8,9 +8,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, no set gets a pod too many or too few.
-func TestCutAnywhere(t *testing.T) {
-	for name, p := range map[string]kittest.Play{
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, no set gets a pod too many or too few.
+func TestFaultsAtEachWrite(t *testing.T) {
+	for name, p := range map[string]kittest.FaultTest{
 		"filling": {Given: func(t *testing.T, api *kittest.API) { api.Create(t, newSet("web", 4)) }},
 		"shrinking": {
 			Given:  func(t *testing.T, api *kittest.API) { api.Create(t, newSet("web", 4)) },
@@ -26,6 +26,6 @@ func TestCutAnywhere(t *testing.T) {
 		}},
 	} {
 		p.Run, p.World = []any{Descriptor()}, kittest.Kubelet(nil)
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

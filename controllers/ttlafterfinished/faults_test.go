@@ -7,10 +7,10 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, each Job is deleted once, and none before its TTL has
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, each Job is deleted once, and none before its TTL has
 // expired.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()},
 		Given: func(t *testing.T, api *kittest.API) {
 			now := time.Now()

@@ -8,13 +8,13 @@ import (
 	"orrery/options"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, each namespace has the bundle.
-func TestCutAnywhere(t *testing.T) {
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, each namespace has the bundle.
+func TestFaultsAtEachWrite(t *testing.T) {
 	start := func(cc kit.ControllerContext) (bool, error) {
 		cc.RootCA = []byte("CA")
 		return Descriptor(&options.Shared{}).Init(cc)
 	}
-	kittest.EveryCut(t, kittest.Play{
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{start},
 		Given: func(t *testing.T, api *kittest.API) {
 			api.Create(t, namespace("shop"))

@@ -10,9 +10,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, nodes get what their pools ask for, and back what
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, nodes get what their pools ask for, and back what
 // they had.
-func TestCutAnywhere(t *testing.T) {
+func TestFaultsAtEachWrite(t *testing.T) {
 	given := func(t *testing.T, api *kittest.API) {
 		api.AddTypes(v1alpha1.AddToScheme, "NodePool")
 		api.Slim(slim.Kinds())
@@ -24,7 +24,7 @@ func TestCutAnywhere(t *testing.T) {
 		api.Create(t, newPool("p", label("tier", "gold"), taint("only", "p", "NoSchedule")))
 	}
 	lab := func(t *testing.T, api *kittest.API) *lab { return &lab{API: api, t: t} }
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"joining": {},
 		"changing": {Change: func(t *testing.T, api *kittest.API) {
 			lab(t, api).changePool("p", func(s *v1alpha1.NodePoolSpec) {
@@ -38,6 +38,6 @@ func TestCutAnywhere(t *testing.T) {
 		"deleting": {Change: func(t *testing.T, api *kittest.API) { api.Delete(t, lab(t, api).pool("p")) }},
 	} {
 		p.Run, p.Given = []any{Descriptor()}, given
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"orrery/options"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, tokens are filled in, and those of deleted accounts
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, tokens are filled in, and those of deleted accounts
 // are deleted.
-func TestCutAnywhere(t *testing.T) {
+func TestFaultsAtEachWrite(t *testing.T) {
 	key := signingKey(t)
 	d := Descriptor(&options.Shared{ServiceAccountKeyFile: key, ServiceAccountTokenSyncs: 5})
 	start := func(cc kit.ControllerContext) (bool, error) {
 		cc.RootCA = []byte("CA")
 		return d.Init(cc)
 	}
-	kittest.EveryCut(t, kittest.Play{
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{start}, Ignore: []string{"Secret data.token"},
 		Given: func(t *testing.T, api *kittest.API) {
 			api.Create(t, account("till", "one", "listed"))

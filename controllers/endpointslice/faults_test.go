@@ -6,8 +6,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, slices list each existing pod once.
-func TestCutAnywhere(t *testing.T) {
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, slices list each existing pod once.
+func TestFaultsAtEachWrite(t *testing.T) {
 	given := func(t *testing.T, api *kittest.API) {
 		api.Create(t, node("n1", "z1"))
 		api.Create(t, service("web"))
@@ -16,7 +16,7 @@ func TestCutAnywhere(t *testing.T) {
 			api.Create(t, pod("web", "p"+ip[7:], ip))
 		}
 	}
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"first": {},
 		"pods come and go": {Change: func(t *testing.T, api *kittest.API) {
 			api.Remove(t, pod("web", "p1", ""))
@@ -32,6 +32,6 @@ func TestCutAnywhere(t *testing.T) {
 	} {
 		p.Run, p.Given = []any{Descriptor()}, given
 		p.Ignore = []string{"EndpointSlice metadata.annotations"} // when the oldest change was that it follows, which a retry does not know
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

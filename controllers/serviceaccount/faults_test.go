@@ -6,9 +6,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, each namespace has its account.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, each namespace has its account.
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()},
 		Given: func(t *testing.T, api *kittest.API) {
 			api.Create(t, namespace("shop"))

@@ -8,9 +8,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, a set ends as if it had not been, and no pod or claim
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, a set ends as if it had not been, and no pod or claim
 // is made or deleted once more.
-func TestCutAnywhere(t *testing.T) {
+func TestFaultsAtEachWrite(t *testing.T) {
 	db := func(opts ...setOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) { api.Create(t, newSet("db", 2, opts...)) }
 	}
@@ -27,7 +27,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 	history := func(s *appsv1.StatefulSet) { s.Spec.RevisionHistoryLimit = new(int32(0)) }
 	const gone = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"filling":             {Given: db(storing("data"))},
 		"filling at once":     {Given: db(storing("data"), parallel)},
 		"rolling":             {Given: db(history), Change: to(image("img:2"))},
@@ -35,6 +35,6 @@ func TestCutAnywhere(t *testing.T) {
 		"changing the policy": {Given: db(storing("data")), Change: to(retention(gone, gone))},
 	} {
 		p.Run, p.World = []any{Descriptor()}, kittest.Kubelet(nil)
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

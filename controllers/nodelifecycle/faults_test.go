@@ -10,10 +10,10 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, a node that is not ready has its taints and its
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, a node that is not ready has its taints and its
 // pods are marked, and so it is, in the end, with nodes that fall silent.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()}, Rest: 3 * time.Minute,
 		Given: func(t *testing.T, api *kittest.API) {
 			for _, name := range []string{"a", "b", "c"} {

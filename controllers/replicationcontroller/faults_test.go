@@ -6,9 +6,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, there is no pod too many or too few.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, there is no pod too many or too few.
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()}, World: kittest.Kubelet(nil),
 		Given: func(t *testing.T, api *kittest.API) { api.Create(t, newController("web", 3)) },
 		Change: func(t *testing.T, api *kittest.API) {

@@ -9,11 +9,11 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, a namespace is deleted with all its objects, and
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, a namespace is deleted with all its objects, and
 // objects in other namespaces stay.
-func TestCutAnywhere(t *testing.T) {
+func TestFaultsAtEachWrite(t *testing.T) {
 	widget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
-	kittest.EveryCut(t, kittest.Play{
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()}, World: kittest.Kubelet(nil), Ignore: []string{"delete v1/pods"}, // there are two ways to
 		Given: func(t *testing.T, api *kittest.API) {
 			api.AddKind(widget, "widgets", true)

@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, each pod is created once and counted once.
-func TestCutAnywhere(t *testing.T) {
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, each pod is created once and counted once.
+func TestFaultsAtEachWrite(t *testing.T) {
 	given := func(opts ...jobOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) {
 			api.Create(t, newJob("j", opts...))
@@ -32,16 +32,16 @@ func TestCutAnywhere(t *testing.T) {
 	never := func(*corev1.Pod) corev1.PodPhase { return "" }
 	resume := func(j *batchv1.Job) { j.Spec.Suspend = new(false) }
 	for name, c := range map[string]struct {
-		kittest.Play
+		kittest.FaultTest
 		ends func(*corev1.Pod) corev1.PodPhase
 	}{
-		"completing": {kittest.Play{Given: given(of(2, 3))}, succeed},
-		"indexed":    {kittest.Play{Given: given(of(2, 2), withIndexes)}, succeed},
-		"failing":    {kittest.Play{Given: given(of(1, 1), limit(1))}, fail},
-		"shrinking":  {kittest.Play{Given: given(of(3, 3)), Change: to(of(1, 3))}, never},
-		"suspending": {kittest.Play{Given: given(of(2, 2)), Change: to(suspend)}, never},
-		"resuming":   {kittest.Play{Given: given(of(2, 2), suspend), Change: to(resume)}, succeed},
-		"deleted":    {kittest.Play{Given: given(of(2, 2)), Change: func(t *testing.T, api *kittest.API) { api.Delete(t, get(t, api, "j")) }}, never},
+		"completing": {kittest.FaultTest{Given: given(of(2, 3))}, succeed},
+		"indexed":    {kittest.FaultTest{Given: given(of(2, 2), withIndexes)}, succeed},
+		"failing":    {kittest.FaultTest{Given: given(of(1, 1), limit(1))}, fail},
+		"shrinking":  {kittest.FaultTest{Given: given(of(3, 3)), Change: to(of(1, 3))}, never},
+		"suspending": {kittest.FaultTest{Given: given(of(2, 2)), Change: to(suspend)}, never},
+		"resuming":   {kittest.FaultTest{Given: given(of(2, 2), suspend), Change: to(resume)}, succeed},
+		"deleted":    {kittest.FaultTest{Given: given(of(2, 2)), Change: func(t *testing.T, api *kittest.API) { api.Delete(t, get(t, api, "j")) }}, never},
 	} {
 		kubelet := kittest.Kubelet(c.ends)
 		c.Run, c.World = []any{Descriptor()}, func(t *testing.T, api *kittest.API) {
@@ -54,6 +54,6 @@ func TestCutAnywhere(t *testing.T) {
 			}
 			kubelet(t, api)
 		}
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, c.Play) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, c.FaultTest) })
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, the right pods are evicted, and no others, and each
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, the right pods are evicted, and no others, and each
 // is marked before it is deleted.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()}, Rest: 2 * time.Minute,
 		Given: func(t *testing.T, api *kittest.API) {
 			api.Create(t, node("n"))

@@ -9,9 +9,9 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, the same objects are collected, and no owner is
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, the same objects are collected, and no owner is
 // deleted before the dependents that block it.
-func TestCutAnywhere(t *testing.T) {
+func TestFaultsAtEachWrite(t *testing.T) {
 	family := func(t *testing.T, api *kittest.API) {
 		owner, other := configMap("owner"), configMap("other")
 		api.Create(t, owner)
@@ -34,13 +34,13 @@ func TestCutAnywhere(t *testing.T) {
 		}
 		return ""
 	}
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"background": {Change: remove(metav1.DeletePropagationBackground)},
 		"foreground": {Change: remove(metav1.DeletePropagationForeground), Always: held},
 		"orphan":     {Change: remove(metav1.DeletePropagationOrphan)},
 	} {
 		p.Run, p.Given = []any{(&options{enabled: true, workers: 20}).init}, family
 		p.Kinds = []string{"ConfigMap"}
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, the same pods are removed, and no more finished
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, the same pods are removed, and no more finished
 // pods than exceed the threshold.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{withThreshold(t, 2)}, Rest: 3 * time.Minute,
 		Given: func(t *testing.T, api *kittest.API) {
 			api.Create(t, node("n", corev1.ConditionTrue))

@@ -9,10 +9,10 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, budgets end up with the right numbers and never allow
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, budgets end up with the right numbers and never allow
 // too many disruptions.
-func TestCutAnywhere(t *testing.T) {
-	kittest.EveryCut(t, kittest.Play{
+func TestFaultsAtEachWrite(t *testing.T) {
+	kittest.InjectFaults(t, kittest.FaultTest{
 		Run: []any{Descriptor()}, Rest: 4 * time.Minute,
 		Given: func(t *testing.T, api *kittest.API) {
 			populate(t, api, replicaSet("rs", 4), 4)

@@ -36,8 +36,8 @@ func within(t *testing.T, api *kittest.API) string {
 	return ""
 }
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, a rollout ends as if it had not been.
-func TestCutAnywhere(t *testing.T) {
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, a rollout ends as if it had not been.
+func TestFaultsAtEachWrite(t *testing.T) {
 	web := func(opts ...deploymentOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) { api.Create(t, newDeployment("web", 3, opts...)) }
 	}
@@ -45,7 +45,7 @@ func TestCutAnywhere(t *testing.T) {
 		return func(t *testing.T, api *kittest.API) { change(t, api, "web", opts...) }
 	}
 	history := func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"first rollout":    {Given: web()},
 		"rolling":          {Given: web(history), Change: to(image("img:2")), Always: within},
 		"recreating":       {Given: web(recreated), Change: to(image("img:2"))},
@@ -53,6 +53,6 @@ func TestCutAnywhere(t *testing.T) {
 		"back to a former": {Given: web(), Before: to(image("img:2")), Change: to(image("img:1"), replicas(2))},
 	} {
 		p.Run, p.World = []any{Descriptor()}, obey
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }

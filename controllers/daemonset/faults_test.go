@@ -9,8 +9,8 @@ import (
 	"orrery/kit/kittest"
 )
 
-// TestCutAnywhere: however the process is disturbed, at any of its writes, each node ends up with one pod, created once.
-func TestCutAnywhere(t *testing.T) {
+// TestFaultsAtEachWrite: however the process is disturbed, at any of its writes, each node ends up with one pod, created once.
+func TestFaultsAtEachWrite(t *testing.T) {
 	on := func(nodes int, opts ...setOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) {
 			for _, n := range newNodes(nodes) {
@@ -23,7 +23,7 @@ func TestCutAnywhere(t *testing.T) {
 		return func(t *testing.T, api *kittest.API) { change(t, api, "agent", opts...) }
 	}
 	history := func(s *appsv1.DaemonSet) { s.Spec.RevisionHistoryLimit = new(int32(0)) }
-	for name, p := range map[string]kittest.Play{
+	for name, p := range map[string]kittest.FaultTest{
 		"filling":            {Given: on(3)},
 		"rolling":            {Given: on(3, history), Change: to(image("img:2"))},
 		"rolling with surge": {Given: on(2, rolling("", "1")), Change: to(image("img:2"))},
@@ -37,6 +37,6 @@ func TestCutAnywhere(t *testing.T) {
 		}},
 	} {
 		p.Run, p.World = []any{Descriptor()}, kittest.Kubelet(nil)
-		t.Run(name, func(t *testing.T) { kittest.EveryCut(t, p) })
+		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })
 	}
 }
