@@ -249,7 +249,11 @@ func documented(t *testing.T, admin visitor) {
 		}
 	}
 	text := string(must(os.ReadFile(root + "/docs/metrics.md"))(t))
-	_, checks, _ := strings.Cut(text, "There is one such check for each loop that runs:")
+	const heading = "There is one such check for each running loop:"
+	_, checks, found := strings.Cut(text, heading)
+	if !found {
+		t.Fatalf("docs/metrics.md has no line %q", heading)
+	}
 	checks, _, _ = strings.Cut(checks, "\n## ")
 	var want, got []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(checks, -1) {
