@@ -126,12 +126,12 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	// If the object stays for a while the server returns it. Nobody reads that, so ask for no more than its metadata.
 	req := c.params(r.one(r.rest.Delete(), KeyOf(obj)), call).SetHeader("Accept", acceptMetadata)
 	err = r.deleteBody(req, call.del).Do(ctx).Error()
-	if err != nil && !IsOutcomeUnknown(err) && !isGone(err, obj) {
+	gone := isGone(err, obj)
+	if err != nil && !IsOutcomeUnknown(err) && !gone {
 		return err
 	}
 	switch {
 	case !c.dryRun:
-		gone := isGone(err, obj)
 		call.note(ctx, Write{GVK: r.gvk, Key: KeyOf(obj), UID: obj.GetUID(), Deleted: true, Gone: gone, Unknown: err != nil && !gone})
 	case err == nil:
 		c.noteDry(ctx, r, call, act{verb: "delete"}, obj)

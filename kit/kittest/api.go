@@ -2,6 +2,7 @@ package kittest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -308,12 +309,14 @@ func (a *API) Put(t testing.TB, obj client.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w, o := a.begin(t, obj)
-	store := w.create
-	if _, err := w.current(client.KeyOf(o)); err == nil {
+	var stored *unstructured.Unstructured
+	_, err := w.current(client.KeyOf(o))
+	if err == nil {
 		o.SetUID("")
-		store = func(o *unstructured.Unstructured) (*unstructured.Unstructured, error) { return w.update(o, "") }
+		stored, err = w.update(o, "")
+	} else {
+		stored, err = w.create(o)
 	}
-	stored, err := store(o)
 	a.finish(t, "put", obj, stored, err)
 }
 
@@ -323,23 +326,28 @@ func (a *API) Delete(t testing.TB, obj client.Object) { a.DeleteWith(t, obj, met
 // DeleteIfExists is Delete for an object that a controller may delete at the same time.
 func (a *API) DeleteIfExists(t testing.TB, obj client.Object) {
 	t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w, o := a.begin(t, obj)
-	if _, _, err := w.delete(client.KeyOf(o), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		t.Fatalf("kittest: delete %T %s: %v", obj, client.KeyOf(o), err)
+	if err := a.deleteWith(t, obj, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
 	}
 }
 
 // DeleteWith is Delete with options.
 func (a *API) DeleteWith(t testing.TB, obj client.Object, opts metav1.DeleteOptions) {
 	t.Helper()
+	if err := a.deleteWith(t, obj, opts); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *API) deleteWith(t testing.TB, obj client.Object, opts metav1.DeleteOptions) error {
+	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w, o := a.begin(t, obj)
 	if _, _, err := w.delete(client.KeyOf(o), opts); err != nil {
-		t.Fatalf("kittest: delete %T %s: %v", obj, client.KeyOf(o), err)
+		return fmt.Errorf("kittest: delete %T %s: %w", obj, client.KeyOf(o), err)
 	}
+	return nil
 }
 
 // Remove removes an object at once, regardless of finalizers and grace period, as a kubelet does with a stopped pod.
