@@ -100,7 +100,7 @@ func (r *reconciler) end(ctx context.Context, job *batchv1.Job, e ending) {
 		r.recorder.Event(job, corev1.EventTypeWarning, e.reason, e.message)
 		return
 	}
-	if n := job.Spec.Completions; n != nil && job.Status.Succeeded > *n {
+	if n := job.Spec.Completions; n != nil && job.Status.Succeeded > *n && !indexed(job) {
 		r.recorder.Event(job, corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods running after completion count reached")
 	}
 	r.recorder.Event(job, corev1.EventTypeNormal, "Completed", "Job completed")

@@ -60,9 +60,18 @@ func (h history) wait(now time.Time) time.Duration {
 	return min(max(0, delay-now.Sub(h.last)), delay)
 }
 
-// finishTime returns when a pod ended: when the last of its containers did or, if that is not known, when it ceased to be
-// ready, was asked to terminate, or was created.
+// finishTime returns when a pod ended, which is no earlier than its creation: the clock of a node may be behind, and its
+// pods would be replaced without a delay.
 func finishTime(pod *corev1.Pod) time.Time {
+	if at := reportedEnd(pod); at.After(pod.CreationTimestamp.Time) {
+		return at
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// reportedEnd returns when the last container of a pod ended or, if that is not known, when the pod ceased to be ready or
+// was asked to terminate; it is zero if none of that is known.
+func reportedEnd(pod *corev1.Pod) time.Time {
 	if at, ok := containersEnd(pod); ok {
 		return at
 	}
@@ -73,7 +82,7 @@ func finishTime(pod *corev1.Pod) time.Time {
 		grace := time.Duration(deref(pod.DeletionGracePeriodSeconds)) * time.Second
 		return pod.DeletionTimestamp.Add(-grace)
 	}
-	return pod.CreationTimestamp.Time
+	return time.Time{}
 }
 
 // containersEnd returns when the last container or sidecar ended; ok is false unless all have, and say when. Other init

@@ -150,6 +150,7 @@ func TestWhenAPodEnded(t *testing.T) {
 		"without any container":      {[]podOption{unready(5 * time.Second)}, 5 * time.Second},
 		"asked to go":                {[]podOption{deleted(7 * time.Second)}, 7 * time.Second},
 		"nothing but its creation":   {nil, time.Hour},
+		"before it was created":      {[]podOption{ended(1, 2*time.Hour), unready(3 * time.Hour)}, time.Hour},
 	} {
 		if got := finishTime(podWith("p", c.opts...)); !got.Equal(now.Add(-c.ago)) {
 			t.Errorf("%s: %v ago, want %v", name, now.Sub(got), c.ago)
@@ -415,6 +416,12 @@ func TestWhichChangesMatter(t *testing.T) {
 	timed.Status.Conditions[len(timed.Status.Conditions)-1].LastProbeTime = metav1.NewTime(now)
 	if !matters(failed(), marked) || matters(marked, timed) {
 		t.Error("a failed pod matters when it is marked, and only then")
+	}
+	coded, still := failed(), failed()
+	ended(2, 0)(coded)
+	still.Status.ContainerStatuses[0].State.Terminated.Message = "more"
+	if !matters(failed(), coded) || matters(failed(), still) {
+		t.Error("a failed pod matters when its exit code changes, and only then")
 	}
 	job := func(opts ...jobOption) *batchv1.Job { return newJob("j", opts...) }
 	gone := job(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: now} })

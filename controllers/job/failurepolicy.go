@@ -79,17 +79,25 @@ func cause(rule *batchv1.PodFailurePolicyRule, pod *corev1.Pod) (what fmt.String
 
 // codesApply reports whether a container has ended with an exit code that a rule is about. A clean exit never is.
 func codesApply(rule *batchv1.PodFailurePolicyOnExitCodesRequirement, s *corev1.ContainerStatus) bool {
-	end := s.State.Terminated
-	if end == nil || end.ExitCode == 0 || rule.ContainerName != nil && *rule.ContainerName != s.Name {
+	code := exitCode(s)
+	if code == 0 || rule.ContainerName != nil && *rule.ContainerName != s.Name {
 		return false
 	}
 	switch rule.Operator {
 	case batchv1.PodFailurePolicyOnExitCodesOpIn:
-		return slices.Contains(rule.Values, end.ExitCode)
+		return slices.Contains(rule.Values, code)
 	case batchv1.PodFailurePolicyOnExitCodesOpNotIn:
-		return !slices.Contains(rule.Values, end.ExitCode)
+		return !slices.Contains(rule.Values, code)
 	}
 	return false
+}
+
+// exitCode returns the code with which a container has failed, or 0.
+func exitCode(s *corev1.ContainerStatus) int32 {
+	if end := s.State.Terminated; end != nil {
+		return end.ExitCode
+	}
+	return 0
 }
 
 // exited and conditioned are put into words only for the pod that makes a Job fail.

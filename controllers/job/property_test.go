@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"orrery/kit/kittest"
 )
@@ -28,6 +29,7 @@ type world struct {
 	api     *kittest.API
 	rand    *rand.Rand
 	running *kittest.Running
+	loose   bool // the spec changes, and how many pods may run, and which count, depends on when it was read
 
 	mu     sync.Mutex         // guards the fields below
 	left   int                // writes until the controller is killed; negative: it lives
@@ -118,7 +120,7 @@ func (w *world) freeing(r *kittest.Request) {
 	job := get(w.t, w.api, "j")
 	as := listedIn(&job.Status)[pod.UID]
 	if as == unfinished && indexed(job) && pod.Status.Phase == corev1.PodSucceeded {
-		if at := indexOf(job, pod); at != noIndex && !slices.Contains(done(job), at) {
+		if at := indexOf(job, pod); at != noIndex && !slices.Contains(done(job), at) && !w.loose {
 			w.t.Errorf("pod %s of index %d is freed and its index not counted: %s", pod.Name, at, summary(job))
 		}
 		as = success
@@ -130,6 +132,9 @@ func (w *world) freeing(r *kittest.Request) {
 		w.t.Errorf("pod %s is freed again", pod.Name)
 	}
 	w.counts[pod.UID] = as
+	if w.loose {
+		return
+	}
 	if as == unfinished && pod.Status.Phase == corev1.PodSucceeded {
 		w.t.Errorf("pod %s has succeeded and is freed without being counted: %s", pod.Name, summary(job))
 	}
@@ -169,6 +174,9 @@ func (w *world) total(f fate) (n int32) {
 
 // check holds what is true at all times: nobody has more pods than were asked for.
 func (w *world) check() {
+	if w.loose {
+		return
+	}
 	job := get(w.t, w.api, "j")
 	active := activePods(w.t, w.api)
 	succeeded := 0
@@ -281,7 +289,8 @@ func (w *world) finish() {
 	if indexed(job) {
 		want = int32(len(done(job)))
 	}
-	if got := job.Status.Succeeded; got != want {
+	shrunk := indexed(job) && !ptr.Equal(job.Spec.Completions, job.Spec.Parallelism) // the server took no smaller count
+	if got := job.Status.Succeeded; got != want && !(w.loose && shrunk && got > want) {
 		w.t.Errorf("%d succeeded pods are counted, want %d: %s", got, want, summary(job))
 	}
 }

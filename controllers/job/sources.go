@@ -38,10 +38,18 @@ func matters(old, pod *corev1.Pod) bool {
 	return podctl.Matters(old, pod) || restarts(old) != restarts(pod) || pod.Status.Phase == corev1.PodFailed && !sameMarks(old, pod)
 }
 
-// sameMarks reports whether a pod failure policy sees no difference between the conditions of two pods.
+// sameMarks reports whether a pod failure policy sees no difference between two versions of a pod.
 func sameMarks(a, b *corev1.Pod) bool {
-	return slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.PodCondition) bool {
-		return x.Type == y.Type && x.Status == y.Status
+	return sameExits(a.Status.ContainerStatuses, b.Status.ContainerStatuses) &&
+		sameExits(a.Status.InitContainerStatuses, b.Status.InitContainerStatuses) &&
+		slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.PodCondition) bool {
+			return x.Type == y.Type && x.Status == y.Status
+		})
+}
+
+func sameExits(a, b []corev1.ContainerStatus) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.ContainerStatus) bool {
+		return x.Name == y.Name && exitCode(&x) == exitCode(&y)
 	})
 }
 

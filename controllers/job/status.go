@@ -40,7 +40,7 @@ func statusOf(v *view, e ending, c change, clearsStartTime bool) (s batchv1.JobS
 		s.StartTime = &metav1.Time{Time: v.now} // the server takes no finished Job without
 	}
 	if indexed(v.job) {
-		s.Succeeded, s.CompletedIndexes, s.FailedIndexes = int32(v.completed.Len()), v.completed.String(), nil
+		s.Succeeded, s.CompletedIndexes, s.FailedIndexes = succeededOf(v), v.completed.String(), nil
 		if perIndex(v.job) {
 			s.FailedIndexes = new(v.lost.String())
 		}
@@ -49,6 +49,17 @@ func statusOf(v *view, e ending, c change, clearsStartTime bool) (s batchv1.JobS
 		set(&s, condition(e.interim(), corev1.ConditionTrue, e.reason, e.message, v.now))
 	}
 	return s, turned
+}
+
+// succeededOf returns the number of completed indexes of an Indexed Job. It shrinks with the number of completions, which
+// a user sets to the parallelism. If only the parallelism has changed since, the server takes no smaller number, and with
+// it would refuse all else that the status says.
+func succeededOf(v *view) int32 {
+	n := int32(v.completed.Len())
+	if !ptr.Equal(v.job.Spec.Completions, v.job.Spec.Parallelism) {
+		n = max(n, v.job.Status.Succeeded)
+	}
+	return n
 }
 
 // turn notes in the status that the Job has been suspended or resumed, and returns the reason of the event about it.
