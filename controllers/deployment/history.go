@@ -3,6 +3,7 @@ package deployment
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,15 +14,17 @@ import (
 	"orrery/kit/client"
 )
 
-// trim deletes the old ReplicaSets beyond the history limit.
+// trim deletes the old ReplicaSets beyond the history limit. One that cannot be deleted keeps none of the others.
 func (r *reconciler) trim(ctx context.Context, ro *rollout) error {
+	var failed error
 	for _, rs := range planTrim(ro.d.Spec.RevisionHistoryLimit, ro.old) {
 		if err := r.api.deleteSet(ctx, rs); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err)
+			failed = errors.Join(failed, fmt.Errorf("delete ReplicaSet %s: %w", klog.KObj(rs), err))
+			continue
 		}
 		klog.FromContext(ctx).V(2).Info("Deleted a ReplicaSet beyond the history limit", "deployment", klog.KObj(ro.d), "replicaSet", rs.Name)
 	}
-	return nil
+	return failed
 }
 
 // planTrim returns the ReplicaSets to delete: those beyond the limit, lowest revisions first, but only if they are

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,8 +69,10 @@ func (r *reconciler) hold(ctx context.Context, ro *rollout, mayTrim bool) error 
 	return r.trim(ctx, ro)
 }
 
-// resize carries out a plan in order: the current ReplicaSet grows before the old ones shrink.
+// resize carries out a plan in order: the current ReplicaSet grows before the old ones shrink. One that cannot be resized,
+// as a policy forbids it, does not hold up the others. After a conflict, what was read is out of date.
 func (r *reconciler) resize(ctx context.Context, ro *rollout, plan []resize) error {
+	var failed error
 	for _, p := range plan {
 		from := size(p.set)
 		notes, changed := sized(p.set.Annotations, ro.bounds)
@@ -80,14 +83,18 @@ func (r *reconciler) resize(ctx context.Context, ro *rollout, plan []resize) err
 		rs.Spec.Replicas, rs.Annotations = &p.to, notes
 		stored, err := r.api.updateSet(ctx, rs)
 		if err != nil {
-			return fmt.Errorf("scale ReplicaSet %s from %d to %d: %w", klog.KObj(rs), from, p.to, err)
+			failed = errors.Join(failed, fmt.Errorf("scale ReplicaSet %s from %d to %d: %w", klog.KObj(rs), from, p.to, err))
+			if apierrors.IsConflict(err) {
+				return failed
+			}
+			continue
 		}
 		ro.replace(stored)
 		if from != p.to {
 			r.reportScaled(ctx, ro, stored.Name, from, p.to)
 		}
 	}
-	return nil
+	return failed
 }
 
 func (r *reconciler) reportScaled(ctx context.Context, ro *rollout, set string, from, to int32) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,34 +16,91 @@ import (
 	"orrery/kit/client"
 )
 
-// apply carries a plan out, step by step, up to the first failure. It returns the outdated pods that it has deleted. A
-// parallel set is scaled down even after a failure: its surplus pods may hold the quota that the missing ones wait for.
-func (r *reconciler) apply(ctx context.Context, s *state, p plan) (updated []member, err error) {
+// changesAtOnce bounds the concurrent deletions of pods, and changes of claims, of one parallel set.
+const changesAtOnce = 64
+
+// outcome is what came of a plan.
+type outcome struct {
+	created int      // number of missing pods
+	updated []member // outdated pods that were deleted
+}
+
+// apply carries a plan out, step by step. An ordered set stops at the first failure, but for tasks that are stuck: these
+// concern one pod, which is otherwise as it should be. A parallel set takes every step: what is refused for one pod must not
+// hold up the others, and what is to go may hold the quota that others wait for.
+func (r *reconciler) apply(ctx context.Context, s *state, p plan) (done outcome, err error) {
 	if _, err := r.remove(ctx, s, p.recreate, "update"); err != nil {
-		return nil, err
+		return done, err
 	}
 	old, err := s.oldTemplate(p)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
-	err = s.each(ctx, len(p.tasks), func(ctx context.Context, i int) error { return r.perform(ctx, s, p.tasks[i], old) })
-	if err != nil && s.ordered() {
-		return nil, err
+	var hanging error
+	for _, tasks := range p.byKind() {
+		created, e := r.performAll(ctx, s, tasks, old)
+		done.created += created
+		if tasks[0].stuck {
+			hanging = e
+			continue
+		}
+		if err = errors.Join(err, e); err != nil && s.ordered() {
+			return done, err
+		}
 	}
-	if err := errors.Join(err, r.scaleDown(ctx, s, p)); err != nil {
-		return nil, err
+	if err = errors.Join(err, r.scaleDown(ctx, s, p)); err == nil || !s.ordered() {
+		var e error
+		done.updated, e = r.remove(ctx, s, p.update, "update")
+		err = errors.Join(err, e)
 	}
-	return r.remove(ctx, s, p.update, "update")
+	return done, errors.Join(err, hanging)
 }
 
-// scaleDown deletes the pods whose ordinals are not the set's any more, once their claims have the owners that the policy
+// byKind returns the tasks of each kind that there are any of.
+func (p plan) byKind() (groups [][]task) {
+	rest := p.tasks
+	for len(rest) > 0 {
+		n := 1
+		for n < len(rest) && rest[n].kind() == rest[0].kind() {
+			n++
+		}
+		groups, rest = append(groups, rest[:n]), rest[n:]
+	}
+	return groups
+}
+
+// performAll performs tasks of one kind, and returns the number of missing pods created.
+func (r *reconciler) performAll(ctx context.Context, s *state, tasks []task, old *corev1.PodTemplateSpec) (created int, err error) {
+	var count atomic.Int32
+	err = s.each(ctx, len(tasks), func(ctx context.Context, i int) error {
+		err := r.perform(ctx, s, tasks[i], old)
+		if err == nil && tasks[i].kind() == missing {
+			count.Add(1)
+		}
+		return err
+	})
+	return int(count.Load()), err
+}
+
+// scaleDown deletes the pods whose ordinals are not the set's any more, each once its claims have the owners that the policy
 // asks for.
 func (r *reconciler) scaleDown(ctx context.Context, s *state, p plan) error {
-	err := s.each(ctx, len(p.handOver), func(ctx context.Context, i int) error { return r.reown(ctx, s, p.handOver[i].claims) })
-	if err == nil {
-		_, err = r.remove(ctx, s, p.condemn, "scale down")
+	given := make([]bool, len(p.handOver))
+	err := s.all(ctx, len(p.handOver), func(ctx context.Context, i int) error {
+		err := r.reown(ctx, s, p.handOver[i].claims)
+		given[i] = err == nil
+		return err
+	})
+	if err != nil && s.ordered() {
+		return err
 	}
-	return err
+	held := map[int]bool{}
+	for i, t := range p.handOver {
+		held[t.ordinal] = !given[i]
+	}
+	condemned := slices.DeleteFunc(slices.Clone(p.condemn), func(m member) bool { return held[m.ordinal] })
+	_, e := r.remove(ctx, s, condemned, "scale down")
+	return errors.Join(err, e)
 }
 
 // each calls f for 0 to n-1 and returns the first error: for an ordered set one after the other, for a parallel one in
@@ -51,6 +110,19 @@ func (s *state) each(ctx context.Context, n int, f func(ctx context.Context, i i
 		_, err := kit.SlowStart(ctx, n, f)
 		return err
 	}
+	return inOrder(ctx, n, f)
+}
+
+// all is each for calls that fail for reasons of their own: those of a parallel set are all made.
+func (s *state) all(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	if !s.ordered() {
+		return kit.BatchFirst(ctx, n, changesAtOnce, f)
+	}
+	return inOrder(ctx, n, f)
+}
+
+// inOrder calls f for 0 to n-1 up to the first error.
+func inOrder(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	for i := range n {
 		if err := f(ctx, i); err != nil {
 			return err
@@ -128,7 +200,7 @@ func (r *reconciler) create(ctx context.Context, s *state, t task, old *corev1.P
 // remove deletes pods, in their order if the set is ordered, and returns those that it has deleted.
 func (r *reconciler) remove(ctx context.Context, s *state, members []member, why string) (gone []member, err error) {
 	deleted := make([]bool, len(members))
-	err = s.each(ctx, len(members), func(ctx context.Context, i int) error {
+	err = s.all(ctx, len(members), func(ctx context.Context, i int) error {
 		err := r.delete(ctx, s, members[i], why)
 		deleted[i] = err == nil
 		return err

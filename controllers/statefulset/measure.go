@@ -9,18 +9,18 @@ import (
 // measure removes creations that exceed the set's allowance from a plan: they are delayed, because the pods before them
 // went as fast as they were created. rest says when to create more.
 func (r *reconciler) measure(ctx context.Context, s *state, p plan) (kept plan, rest kit.Result) {
-	missing := p.creations()
-	if missing == 0 {
+	wanted := p.creations()
+	if wanted == 0 {
 		return p, kit.Done
 	}
-	granted, wait := r.allowances.Take(ctx, s.set, s.end-s.first, missing, missing, s.now)
-	if granted == missing {
+	granted, wait := r.allowances.Take(ctx, s.set, s.end-s.first, wanted, wanted, s.now)
+	if granted == wanted {
 		return p, kit.Done
 	}
 	tasks := p.tasks
 	p.tasks = nil
 	for _, t := range tasks {
-		if t.pod == nil {
+		if t.kind() == missing {
 			if granted == 0 {
 				continue
 			}
@@ -31,10 +31,10 @@ func (r *reconciler) measure(ctx context.Context, s *state, p plan) (kept plan, 
 	return p, kit.After(wait)
 }
 
-// creations returns how many pods a plan makes.
+// creations returns how many pods a plan makes, as far as can be seen.
 func (p plan) creations() (n int) {
 	for _, t := range p.tasks {
-		if t.pod == nil {
+		if t.kind() == missing {
 			n++
 		}
 	}

@@ -30,7 +30,8 @@ type state struct {
 	set     *appsv1.StatefulSet
 	now     time.Time
 	claim   func(name string) (*corev1.PersistentVolumeClaim, bool)
-	closing bool // the namespace is being deleted: nothing can be created
+	taken   func(pod string) bool // a pod of that name exists, whoever owns it
+	closing bool                  // the namespace is being deleted: nothing can be created
 	rules   strategies
 	revisions
 
@@ -44,7 +45,7 @@ type state struct {
 
 // observe sorts the pods of a set by what they are to it.
 func observe(set *appsv1.StatefulSet, pods []*corev1.Pod, revs revisions, rules strategies, now time.Time) *state {
-	s := &state{set: set, now: now, rules: rules, revisions: revs, maxUnavailable: 1}
+	s := &state{set: set, now: now, rules: rules, revisions: revs, maxUnavailable: 1, taken: func(string) bool { return false }}
 	if set.Spec.Ordinals != nil {
 		s.first = int(set.Spec.Ordinals.Start)
 	}

@@ -21,22 +21,34 @@ type task struct {
 	supply bool // the pod waits for its claims
 	repair bool // the pod lacks its label or claims
 	reown  bool // the owners of its claims are not those that the policy asks for
+	stuck  bool // bound to fail as things are, for a reason that concerns no other ordinal
 }
 
 func (t task) none() bool {
 	return t.pod != nil && !t.remove && !t.supply && !t.repair && !t.reown
 }
 
-// blockedLast orders tasks so that those that cannot succeed yet, as a claim is still being deleted, come last: the first
-// failure of a parallel set keeps it from the tasks behind.
-func blockedLast(a, b task) int {
-	return cmp.Compare(min(1, len(a.claims.going)), min(1, len(b.claims.going)))
+// The kinds of tasks, in the order in which they are performed.
+const (
+	ofPods  = iota // for pods that exist
+	missing        // pods to be created
+	stuck          // whatever is bound to fail
+)
+
+func (t task) kind() int {
+	switch {
+	case t.stuck:
+		return stuck
+	case t.pod == nil:
+		return missing
+	}
+	return ofPods
 }
 
-// plan is what one reconcile does, in this order. After a failure the rest is left out.
+// plan is what one reconcile does, in this order.
 type plan struct {
 	recreate []member // pods of old revisions, which all have to be gone before anything else
-	tasks    []task   // for the set's ordinals, the lowest first; those that cannot succeed yet are last
+	tasks    []task   // for the set's ordinals, of each kind the lowest first
 	handOver []task   // for condemned pods whose claims get other owners
 	condemn  []member // pods to delete because their ordinals no longer belong to the set
 	update   []member // pods to delete because they are outdated
@@ -53,11 +65,10 @@ func (s *state) plan() (p plan) {
 	if s.set.Spec.UpdateStrategy.Type == appsv1.RecreateStatefulSetStrategyType && s.planRecreation(&p) {
 		return p
 	}
-	if settled := s.planReplicas(&p); !settled {
+	settled := s.planReplicas(&p)
+	slices.SortStableFunc(p.tasks, func(a, b task) int { return cmp.Compare(a.kind(), b.kind()) })
+	if !settled {
 		return p
-	}
-	if !s.ordered() {
-		slices.SortStableFunc(p.tasks, blockedLast)
 	}
 	for _, m := range s.condemned {
 		if w := s.claimsOf(m); len(w.reown) > 0 {
@@ -103,8 +114,11 @@ func (s *state) fill(p *plan, from, to int, room *int) (more bool) {
 	for ordinal := from; ordinal < to && *room > 0 && !s.closing; ordinal++ {
 		t := task{member: member{ordinal: ordinal}}
 		if t.claims = s.claimsOf(t.member); !t.claims.stale {
+			t.stuck = len(t.claims.going) > 0 || s.taken(podName(s.set.Name, ordinal))
 			p.tasks = append(p.tasks, t)
-			*room--
+			if !t.stuck {
+				*room--
+			}
 		}
 		if s.ordered() {
 			return false
@@ -124,10 +138,12 @@ func (s *state) tend(m member) (t task, more bool) {
 	t.claims = s.claimsOf(m)
 	if m.pod.Status.Phase == corev1.PodPending {
 		t.supply = len(t.claims.create)+len(t.claims.going)+len(t.claims.reown)+len(t.claims.conflicts) > 0
+		t.stuck = len(t.claims.going) > 0
 	}
 	if s.ordered() && (going(m.pod) || !working(m.pod) || !s.available(m.pod)) {
 		return t, false
 	}
+	t.stuck = t.stuck || !stored(s.set, m.pod, m.ordinal) // the server refuses to change a pod's volumes
 	t.repair = !identified(m.pod) || !stored(s.set, m.pod, m.ordinal)
 	t.reown = !t.supply && len(t.claims.reown) > 0
 	return t, true

@@ -58,32 +58,32 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	if err != nil {
 		return kit.Done, err
 	}
+	var next kit.Result
 	revs, err := r.revisionsOf(ctx, set, sorted)
-	if err != nil {
-		return kit.Done, err
+	if err == nil {
+		next, err = r.sync(ctx, set, pods, revs)
 	}
-	if err := r.allow(set); err != nil {
-		return kit.Done, kit.Terminal(err)
-	}
-	return r.sync(ctx, r.observe(set, pods, revs), sorted)
+	// Surplus revisions may hold the quota that a new one waits for.
+	return next, errors.Join(err, r.truncate(ctx, set, pods, revs, sorted))
 }
 
 // sync acts on a set, and then reports its state from before, without the pods that were deleted for an update.
-func (r *reconciler) sync(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) (kit.Result, error) {
-	p, rest := r.measure(ctx, s, s.plan())
-	updated, acting := r.apply(ctx, s, p)
-	if acting != nil {
-		r.allowances.GiveBack(kit.KeyOf(s.set), p.creations()) // the back-off alone delays what is refused
+func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, revs revisions) (kit.Result, error) {
+	if err := r.allow(set); err != nil {
+		return kit.Done, kit.Terminal(err)
 	}
-	status := s.status(p, updated)
+	s := r.observe(set, pods, revs)
+	p, rest := r.measure(ctx, s, s.plan())
+	done, err := r.apply(ctx, s, p)
+	if refused := p.creations() - done.created; refused > 0 {
+		r.allowances.GiveBack(kit.KeyOf(s.set), refused)
+		rest = kit.Done // the back-off alone delays what is refused
+	}
+	status := s.status(p, done.updated)
 	if s.rules.maxUnavailable {
 		r.metrics.observe(s)
 	}
-	err := errors.Join(acting, r.report(ctx, s.set, status), r.truncate(ctx, s, sorted))
-	if err != nil {
-		rest = kit.Done // the back-off decides
-	}
-	return kit.Sooner(rest, s.nextLook(status)), err
+	return kit.Sooner(rest, s.nextLook(status)), errors.Join(err, r.report(ctx, s.set, status))
 }
 
 // observe makes the state of a set, with access to its claims.
@@ -91,6 +91,10 @@ func (r *reconciler) observe(set *appsv1.StatefulSet, pods []*corev1.Pod, revs r
 	s := observe(set, pods, revs, r.rules, time.Now())
 	s.claim = func(name string) (*corev1.PersistentVolumeClaim, bool) {
 		return r.claims.Get(kit.Key{Namespace: set.Namespace, Name: name})
+	}
+	s.taken = func(pod string) bool {
+		_, ok := r.pods.Get(kit.Key{Namespace: set.Namespace, Name: pod})
+		return ok
 	}
 	s.closing = podctl.Closing(r.namespaces, set.Namespace)
 	return s

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/controllers/internal/history"
@@ -17,7 +18,7 @@ type revisions struct {
 
 // revisionsOf finds the current and the update revision of a set among its sorted revisions. It creates the revision of the
 // set's template if there is none, and makes it the last one if it is an earlier one. For a set that is being deleted it
-// creates nothing, as that would only have to be deleted too.
+// creates nothing, as that would only have to be deleted too. After an error a revision that is not known is nil.
 func (r *reconciler) revisionsOf(ctx context.Context, set *appsv1.StatefulSet, sorted []*appsv1.ControllerRevision) (revs revisions, err error) {
 	if n := set.Status.CollisionCount; n != nil {
 		revs.collisions = *n
@@ -34,7 +35,10 @@ func (r *reconciler) revisionsOf(ctx context.Context, set *appsv1.StatefulSet, s
 	case revs.update == nil:
 		revs.update, revs.collisions, err = r.newRevision(ctx, set, wanted, history.Next(sorted), revs.collisions)
 	case revs.update != sorted[len(sorted)-1]:
-		revs.update, err = r.history.Renumber(ctx, revs.update, history.Next(sorted))
+		var last *appsv1.ControllerRevision
+		if last, err = r.history.Renumber(ctx, revs.update, history.Next(sorted)); err == nil {
+			revs.update = last
+		}
 	}
 	if err != nil {
 		return revs, err
@@ -61,20 +65,26 @@ func named(name string) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// truncate deletes the oldest revisions beyond the set's limit, except those that pods were made from.
-func (r *reconciler) truncate(ctx context.Context, s *state, sorted []*appsv1.ControllerRevision) error {
+// truncate deletes the oldest revisions beyond the set's limit, except those that pods were made from, and the current and the
+// update revision. If one of these could not be found or created, those in the status are kept.
+func (r *reconciler) truncate(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, revs revisions, sorted []*appsv1.ControllerRevision) error {
 	limit := int32(10)
-	if n := s.set.Spec.RevisionHistoryLimit; n != nil {
+	if n := set.Spec.RevisionHistoryLimit; n != nil {
 		limit = *n
 	}
 	if len(sorted) <= int(limit) {
 		return nil
 	}
-	used := map[string]bool{s.current.Name: true, s.update.Name: true}
-	for _, members := range [][]member{s.replicas, s.condemned} {
-		for _, m := range members {
-			used[revisionOf(m.pod)] = true
+	used := map[string]bool{}
+	for _, revision := range []*appsv1.ControllerRevision{revs.current, revs.update} {
+		if revision == nil {
+			used[set.Status.CurrentRevision], used[set.Status.UpdateRevision] = true, true
+			continue
 		}
+		used[revision.Name] = true
+	}
+	for _, pod := range pods {
+		used[revisionOf(pod)] = true
 	}
 	return r.history.Truncate(ctx, sorted, limit, func(revision *appsv1.ControllerRevision) bool { return used[revision.Name] })
 }
