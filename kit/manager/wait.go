@@ -17,7 +17,7 @@ import (
 const (
 	waitPoll  = 250 * time.Millisecond
 	waitSay   = 5 * time.Second
-	waitTries = 15 * time.Second // how long a refusal may be the server still setting up its own roles
+	waitTries = 15 * time.Second // how long a refusal may be due to a server that is still setting itself up
 )
 
 // errNoRoles is logged while a server that has just come up refuses requests. It keeps readers of the log from looking for
@@ -48,7 +48,7 @@ func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.
 			return ctx.Err()
 		}
 		switch {
-		case !apierrors.IsForbidden(err):
+		case !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err):
 			refused = time.Time{}
 		case refused.IsZero():
 			refused = time.Now()
@@ -72,8 +72,9 @@ func waitForServer(ctx context.Context, config *rest.Config, s Server, log klog.
 	}
 }
 
-// hopeless explains an error that no waiting can cure, and returns nil for any other. The server may refuse requests while
-// it still sets up its own roles; refused is when that began.
+// hopeless explains an error that no waiting can cure, and returns nil for any other. A server that has just come up may
+// refuse requests: it knows neither its own roles yet nor, if its caches are not filled, the tokens of service accounts.
+// refused is when that began.
 func (s Server) hopeless(err error, refused, now time.Time) error {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -85,9 +86,11 @@ func (s Server) hopeless(err error, refused, now time.Time) error {
 		return fmt.Errorf("its certificate is not valid for the name in the kubeconfig (server): %w", err)
 	case errors.As(err, &invalid):
 		return fmt.Errorf("its certificate is not valid now: %w", err)
+	case now.Sub(refused) <= waitTries:
+		return nil
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("it does not accept the credentials in the kubeconfig: %w", err)
-	case apierrors.IsForbidden(err) && now.Sub(refused) > waitTries:
+	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the user in the kubeconfig lacks permissions; it needs %s: %w", cmp.Or(s.Role, "to read "+s.Probe), err)
 	}
 	return nil

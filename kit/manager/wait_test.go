@@ -45,7 +45,8 @@ func TestWhatNoWaitingCanMendIsSaid(t *testing.T) {
 		{"wrong CA", x509.UnknownAuthorityError{}, 0, "certificate-authority"},
 		{"wrong name", x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}, 0, "server"},
 		{"expired", x509.CertificateInvalidError{Reason: x509.Expired}, 0, "not valid now"},
-		{"refused credentials", apierrors.NewUnauthorized("no"), 0, "credentials"},
+		{"credentials not known yet", apierrors.NewUnauthorized("no"), time.Second, ""}, // as in k/k#65785
+		{"refused credentials", apierrors.NewUnauthorized("no"), time.Minute, "credentials"},
 		{"no permission yet", apierrors.NewForbidden(pods, "", errors.New("no")), time.Second, ""},
 		{"no permission", apierrors.NewForbidden(pods, "", errors.New("no")), time.Minute, "system:kube-controller-manager"},
 		{"not up yet", errors.New("connection refused"), time.Hour, ""},
@@ -67,6 +68,8 @@ func TestTheServerMayComeUpLater(t *testing.T) {
 			switch up := time.Since(start); {
 			case up < time.Minute:
 				return nil, errors.New("connection refused")
+			case up < 65*time.Second: // its authenticators have not begun to work
+				return answer(r, 401, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonUnauthorized, Code: 401})
 			case r.URL.Path == "/version":
 				return answer(r, 200, map[string]string{"major": "1"})
 			case up < 70*time.Second: // its own roles are not there yet
