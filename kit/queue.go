@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// lanes is the order of a queue: urgent keys first, then first in, first out. The queue calls it under a lock of its own.
-// Without that lock sources set marks, and health checks read the two times.
+// lanes is the order of a queue: urgent keys first, but not always, then first in, first out. The queue calls it under a
+// lock of its own. Without that lock sources set marks, and health checks read the two times.
 type lanes[K comparable] struct {
 	mu     sync.Mutex // guards marked
 	marked map[K]struct{}
@@ -19,6 +19,7 @@ type lanes[K comparable] struct {
 	urgent     map[K]struct{} // the keys in fast
 	overtaken  map[K]int      // how many entries of slow are void because their key moved to fast
 	voids      int            // the sum of overtaken
+	ahead      int            // how many urgent keys in a row have been given out while others waited
 
 	moved atomic.Int64 // when the queue last gave out a key or ceased to be empty, in Unix nanoseconds
 	since atomic.Int64 // when the longest-waiting key was added, in Unix nanoseconds; 0: none waits
@@ -88,13 +89,17 @@ func (l *lanes[K]) Pop() K {
 }
 
 func (l *lanes[K]) pop() K {
-	if l.fast.n > 0 {
-		key := l.fast.pop().key
-		delete(l.urgent, key)
-		return key
-	}
 	l.dropVoids()
-	return l.slow.pop().key
+	if l.fast.n == 0 || l.ahead >= urgentRun && l.slow.n > 0 {
+		l.ahead = 0
+		return l.slow.pop().key
+	}
+	if l.ahead++; l.slow.n == 0 {
+		l.ahead = 0
+	}
+	key := l.fast.pop().key
+	delete(l.urgent, key)
+	return key
 }
 
 // dropVoids makes the first entry of slow one that counts.
@@ -134,6 +139,10 @@ type queued[K comparable] struct {
 const (
 	never    = math.MaxInt64 // later than all times
 	smallest = 16            // entries of a buffer that is kept when it empties
+
+	// urgentRun is how many urgent keys may overtake the same other key. If there were no limit, and they came faster than
+	// they are reconciled, the others would wait for ever.
+	urgentRun = 16
 )
 
 // ring is a first-in-first-out buffer that grows and gives memory back when it empties.

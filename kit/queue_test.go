@@ -38,6 +38,30 @@ func TestUrgentKeysComeFirst(t *testing.T) {
 	}
 }
 
+// Urgent keys that come faster than they are reconciled must not keep the others waiting for ever, as in
+// controller-runtime#3496.
+func TestUrgentKeysDoNotStarveTheOthers(t *testing.T) {
+	l := newLanes[int]()
+	for _, slow := range []int{-1, -2} {
+		l.Push(slow)
+	}
+	var at []int // when the others had their turn
+	for k := range 100 {
+		l.mark(k)
+		l.Push(k)
+		if got := l.Pop(); got < 0 {
+			at = append(at, k)
+		}
+	}
+	if !slices.Equal(at, []int{urgentRun, 2*urgentRun + 1}) {
+		t.Errorf("the others had turns %v", at)
+	}
+	l.Push(-3)
+	if got := l.Pop(); got < 0 {
+		t.Errorf("%d came before an urgent key although it had not waited", got)
+	}
+}
+
 // TestLanesHoldWhatWasPushed plays the part of the work queue, which pushes a key only when it does not wait and
 // touches it when it does.
 func TestLanesHoldWhatWasPushed(t *testing.T) {

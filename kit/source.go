@@ -35,7 +35,7 @@ func (s Source[K]) Delayed(d time.Duration) Source[K] {
 	return s
 }
 
-// Urgent makes the keys overtake those of other sources in the queue.
+// Urgent makes the keys overtake those of other sources in the queue. After each run of urgent keys comes one of the others.
 func (s Source[K]) Urgent() Source[K] {
 	s.urgent = true
 	return s
