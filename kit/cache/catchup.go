@@ -60,7 +60,7 @@ func (c *Cache) catchUp(ctx context.Context, i *Informer) {
 			names, err := c.names(p.kind, p.namespace)
 			if err == nil {
 				var lag int
-				if lag, err = p.compare(ctx, names, fewObjects); err == nil && lag == 0 {
+				if lag, err = p.compare(ctx, names, fewObjects, false); err == nil && lag == 0 {
 					break
 				}
 			}

@@ -36,8 +36,9 @@ const (
 // leader may have written what a slow watch has not shown yet, and acting on the older state would do things twice. Each
 // informer counts as not synced until its store has been found to hold all that the server had after the call: either the
 // store has reached the version of a consistent list, or its objects are those of one, by name and version. An informer
-// that stays behind is listed anew. While the server cannot be asked, the informer stays in doubt, and the controllers
-// that need it wait. Informers that are asked for meanwhile start a little later, so that they do not delay this.
+// that stays behind is listed anew, and so is one that is ahead, because the server's storage has been restored from a
+// backup. While the server cannot be asked, the informer stays in doubt, and the controllers that need it wait. Informers
+// that are asked for meanwhile start a little later, so that they do not delay this.
 func (c *Cache) Confirm(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +103,7 @@ func nameAndVersion() wire.Message {
 
 // confirm returns when the store is known to be new enough, or ctx has ended.
 func (p *part) confirm(ctx context.Context, log klog.Logger, names func() (lister, error)) {
-	start, said := time.Now(), false
+	start, said, anew := time.Now(), false, false
 	for ctx.Err() == nil {
 		switch {
 		case p.missing.Load():
@@ -115,7 +116,7 @@ func (p *part) confirm(ctx context.Context, log klog.Logger, names func() (liste
 		lag := 0
 		list, err := names()
 		if err == nil {
-			lag, err = p.compare(ctx, list, fewToBegin)
+			lag, err = p.compare(ctx, list, fewToBegin, !anew)
 		}
 		switch {
 		case err != nil:
@@ -130,7 +131,8 @@ func (p *part) confirm(ctx context.Context, log klog.Logger, names func() (liste
 			log.V(2).Info("Cache is up to date", "kind", p.String(), "objects", p.len(), "took", time.Since(start))
 			return
 		}
-		log.Info("Cache has fallen behind; listing it anew", "kind", p.String(), "objects", lag, "since", start.Format(time.RFC3339))
+		log.Info("Cache is not what the server has; listing it anew", "kind", p.String(), "objects", lag, "since", start.Format(time.RFC3339))
+		anew = true
 		p.again.ask()
 		for !p.again.done() && ctx.Err() == nil {
 			pause(ctx, confirmPoll)
@@ -139,13 +141,23 @@ func (p *part) confirm(ctx context.Context, log klog.Logger, names func() (liste
 }
 
 // compare returns how many objects the store lacks, holds in an older version, or holds although they are gone. If it
-// holds more than few, it first asks for the current version only, which the store may reach by itself.
-func (p *part) compare(ctx context.Context, names lister, few int) (lag int, err error) {
+// holds more than few, it first asks for the current version only, which the store may reach by itself. If restored is
+// true, a store at a later version than the server lacks everything: what it holds is from before the server's storage was
+// restored, and its watch shows no change until the server has reached that version again.
+func (p *part) compare(ctx context.Context, names lister, few int, restored bool) (lag int, err error) {
+	before := p.version()
+	ahead := func(version string) bool {
+		v := parseVersion(version)
+		return restored && v != 0 && v < before
+	}
 	var since metav1.ListOptions
 	if p.len() > few {
 		one, err := names(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return 0, err
+		}
+		if ahead(one.ResourceVersion) {
+			return p.len(), nil
 		}
 		for by := time.Now().Add(aMoment); time.Now().Before(by) && ctx.Err() == nil; pause(ctx, confirmPoll) {
 			if p.reached(one.ResourceVersion) {
@@ -158,6 +170,9 @@ func (p *part) compare(ctx context.Context, names lister, few int) (lag int, err
 	all, err := names(ctx, since)
 	if err != nil {
 		return 0, err
+	}
+	if ahead(all.ResourceVersion) {
+		return max(p.len(), 1), nil
 	}
 	for by := time.Now().Add(lagLimit); ; pause(ctx, confirmPoll) {
 		if p.reached(all.ResourceVersion) {

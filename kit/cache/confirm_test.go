@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"orrery/kit/cache"
 	"orrery/kit/client"
@@ -158,6 +162,66 @@ func TestACacheThatIsBehindIsNotTrusted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// restorable is a server whose storage can be replaced by a backup.
+type restorable struct {
+	http.RoundTripper
+	backup   http.RoundTripper
+	restored atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *restorable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.restored.Load() {
+		return s.backup.RoundTrip(r)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// TestTheCacheOfARestoredServerIsListedAnew: its watch goes on at a version that the server has yet to reach again, and
+// shows nothing until then, as in k/k#107457.
+func TestTheCacheOfARestoredServerIsListedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, backup := kittest.New(t), kittest.New(t)
+		server := &restorable{backup: must(rest.TransportFor(backup.Config("informers")))}
+		config := api.Config("informers")
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			server.RoundTripper = next
+			return server
+		})
+		c := cache.New(cache.Options{Client: must(client.New(config, client.Options{Scheme: scheme.Scheme, Mapper: api.Client("").Mapper()}))})
+		pods := must(cache.Of(c, podsByNode))
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(func() {
+			cancel()
+			c.Wait()
+		})
+		backup.Create(t, pod("a", "n1"))
+		backup.Create(t, pod("c", "n1"))
+		for _, name := range []string{"a", "b", "x", "y"} {
+			api.Create(t, pod(name, "n1"))
+		}
+		api.Remove(t, pod("x", "n1"))
+		api.Remove(t, pod("y", "n1"))
+		c.Warm(ctx)
+		api.Pass(time.Minute)
+		server.restored.Store(true)
+		api.BreakWatch(podKind)
+		api.Pass(time.Minute)
+		if got := names(pods.List("")); got != "a b" {
+			t.Fatalf("the watch shows %s: this is not the case in question", got)
+		}
+		c.Confirm(ctx)
+		c.Start(ctx)
+		for _, next := range []string{"b", "x"} {
+			api.Pass(time.Second)
+			if want := versions(t, backup); !pods.Informer().HasSynced() || cached(pods) != want {
+				t.Errorf("before %s: trusted %t, holds %s, want %s", next, pods.Informer().HasSynced(), cached(pods), want)
+			}
+			backup.Create(t, pod(next, "n1"))
+		}
+	})
 }
 
 // versions returns the pods of the server, with their versions.
