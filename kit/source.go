@@ -229,7 +229,7 @@ func watch[T any, K comparable, P client.Ptr[T]](own bool, route func(Controller
 		reg, err := Observe(cc, store.Informer(), func(o, n client.Object, _ bool) {
 			old, _ := o.(P)
 			new, _ := n.(P)
-			if !own && old != nil && new != nil && old.GetResourceVersion() == new.GetResourceVersion() {
+			if !own && old != nil && o == n {
 				return
 			}
 			if passes(cc, filters, old, new) {

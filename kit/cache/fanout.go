@@ -126,13 +126,14 @@ func (r *Registration) Remove() {
 }
 
 // deliver adapts a Handler to client-go. An object that a relist returns in the version already known is no change; a
-// resync is told apart from that by passing the very same object twice.
+// resync is told apart from that by passing the very same object twice. The objects of a handmade extension API may have
+// no version: then each one is told.
 func deliver(tell Handler) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(o any, listed bool) { tell(nil, o.(client.Object), listed) },
 		UpdateFunc: func(o, n any) {
 			old, new := o.(client.Object), n.(client.Object)
-			if o == n || old.GetResourceVersion() != new.GetResourceVersion() {
+			if v := new.GetResourceVersion(); o == n || v == "" || v != old.GetResourceVersion() {
 				tell(old, new, false)
 			}
 		},
