@@ -362,6 +362,20 @@ func TestPodsWaitForTheirNode(t *testing.T) {
 	})
 }
 
+// Both families of a Service wait for a node.
+func TestBothFamiliesWaitForANode(t *testing.T) {
+	away := pod("web", "a", "10.1.0.1", func(p *corev1.Pod) {
+		p.Spec.NodeName = "n2"
+		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: "fd00::1"})
+	})
+	scenario(t, []client.Object{service("web", dual), away}, func(t *testing.T, api *kittest.API) {
+		api.Pass(10 * time.Minute) // until the retries are far apart
+		api.Create(t, node("n2", "z2"))
+		api.Pass(10 * time.Millisecond)
+		expect(t, api, "web", "IPv4 10.1.0.1 a rs; IPv6 fd00::1 a rs")
+	})
+}
+
 // Errors are reported on one line, and only once if they are the same for both families.
 func TestPodsOfMissingNodesAreNamedInOneLine(t *testing.T) {
 	web := service("web", func(s *corev1.Service) {
@@ -434,6 +448,32 @@ func TestStaleSliceCache(t *testing.T) {
 		expect(t, api, "web", "IPv4 10.1.0.1 a rs; IPv4 10.1.0.2 b rs")
 		if got := verbs(api); got != "update 1" {
 			t.Errorf("writes %q afterwards, want one update", got)
+		}
+	})
+}
+
+// A slice that the garbage collector deletes right after it was updated holds up nothing, as it does in k/k#141592: the
+// Service that has come in the place of the deleted one gets its own.
+func TestAServiceMadeAgainGetsItsSlices(t *testing.T) {
+	web, a := service("web"), pod("web", "a", "10.1.0.1")
+	scenario(t, []client.Object{web, a}, func(t *testing.T, api *kittest.API) {
+		gvk := discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
+		api.FreezeWatch(gvk, true)
+		setReady(a, corev1.ConditionFalse)
+		api.Update(t, a)
+		api.Pass(100 * time.Millisecond)
+		expect(t, api, "web", "IPv4 10.1.0.1 a")
+		for _, gone := range append([]client.Object{web, a}, client.Object(slicesOf(t, api, "web")[0])) {
+			api.Remove(t, gone)
+		}
+		api.Create(t, service("web"))
+		api.Create(t, pod("web", "a", "10.1.0.2"))
+		api.Pass(100 * time.Millisecond)
+		api.FreezeWatch(gvk, false)
+		api.Pass(repairDelay + time.Second)
+		expect(t, api, "web", "IPv4 10.1.0.2 a rs")
+		if e := api.Events(); len(e) > 0 {
+			t.Errorf("events %v, want none", e)
 		}
 	})
 }

@@ -159,6 +159,24 @@ func TestDriftIsRepairedAndForeignKeysAreNot(t *testing.T) {
 	})
 }
 
+// Taints are one list: whoever writes it from an old state of the node loses what others have added since, as in k/k#128304.
+func TestATaintThatTheCacheDoesNotShowIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := start(t, newNode("a", "pool-gpu"), newPool("gpu", taint("gpu", "", "NoSchedule")))
+		kind := corev1.SchemeGroupVersion.WithKind("Node")
+		l.FreezeWatch(kind, true)
+		l.changeNode("a", func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: "NoSchedule"})
+		})
+		l.changePool("gpu", func(s *v1alpha1.NodePoolSpec) { taint("more", "", "NoSchedule")(s) })
+		l.Pass(10 * time.Second)
+		l.expectNode("a", "taint ToBeDeletedByClusterAutoscaler=:NoSchedule", "no taint more=:NoSchedule")
+		l.FreezeWatch(kind, false)
+		l.Pass(2 * time.Minute)
+		l.expectNode("a", "taint ToBeDeletedByClusterAutoscaler=:NoSchedule", "taint gpu=:NoSchedule", "taint more=:NoSchedule")
+	})
+}
+
 func TestAKeyThatFlipsAgainAndAgainIsLeftAloneAndReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := start(t, newNode("a", "pool-gpu"), newPool("gpu", label("team", "ml"), label("calm", "yes")))
