@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +133,35 @@ func TestALostLeaseEndsTheProcessAtOnce(t *testing.T) {
 		api.Pass(16 * time.Second)
 		if err := c.result(t); !errors.Is(err, ErrLost) || c.fence.Open(time.Now()) {
 			t.Errorf("Run = %v, fence open %t; want the lease lost and nothing written", err, c.fence.Open(time.Now()))
+		}
+	})
+}
+
+// The release is under way for so long that the lease expires, and another process takes it.
+func TestALeaseThatSomebodyElseTookIsNotReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t)
+		c := campaign(t, api, untilTold)
+		api.Pass(time.Minute)
+		other := "other"
+		take := sync.OnceFunc(func() {
+			l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager"}}
+			if !api.Get(t, l) {
+				t.Error("no lease")
+			}
+			l.Spec.HolderIdentity = &other
+			api.Update(t, l)
+		})
+		c.stop()
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "update" {
+				take()
+			}
+			return nil
+		})
+		api.Pass(time.Minute)
+		if err := c.result(t); err != nil || holder(t, api) != other {
+			t.Errorf("Run = %v, holder %q; want the lease left to the other", err, holder(t, api))
 		}
 	})
 }

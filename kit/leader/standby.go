@@ -41,6 +41,7 @@ type standbyLock struct {
 
 	leading  bool
 	acquired metav1.Time                       // set while leading
+	taken    bool                              // the lease was last read naming another holder, while this process led
 	last     resourcelock.LeaderElectionRecord // the lease as it was last seen
 	seen     []byte                            // the same, as stored
 	since    time.Time                         // when the lease was first seen like that
@@ -58,8 +59,11 @@ const vacancy = 15 * time.Second
 func (l *standbyLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if l.leading {
 		record, raw, err := l.Interface.Get(ctx)
-		if err == nil && l.reigning != nil {
-			l.reigning(*record)
+		if err == nil {
+			l.taken = record.HolderIdentity != "" && record.HolderIdentity != l.Identity()
+			if l.reigning != nil {
+				l.reigning(*record)
+			}
 		}
 		return record, raw, err
 	}
@@ -116,8 +120,13 @@ func (l *standbyLock) Create(ctx context.Context, r resourcelock.LeaderElectionR
 }
 
 // Update implements resourcelock.Interface. Of several processes that see that the lease is free one gets it; the others go
-// on waiting.
+// on waiting. A lease that another process has taken meanwhile is not released: the election reads it before it does so,
+// after a failure to renew it as well, but goes by what it saw last.
 func (l *standbyLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity == "" && l.taken {
+		klog.FromContext(ctx).Info("Somebody else holds the leader lease by now; not releasing it", "lock", l.Describe())
+		return nil
+	}
 	for {
 		err := l.Interface.Update(ctx, l.stamped(r))
 		if err == nil {
