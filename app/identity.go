@@ -24,6 +24,8 @@ const (
 	tokenLifetime = time.Hour
 	// tokenTimeout bounds one request for a token.
 	tokenTimeout = 30 * time.Second
+	// renewPause is the time between two attempts to renew a token that still serves.
+	renewPause = 10 * time.Second
 )
 
 // identity authenticates requests as a service account. It asks the server for a token when it first needs one, renews it
@@ -33,8 +35,9 @@ type identity struct {
 	core    typedcorev1.CoreV1Interface
 	flight  singleflight.Group
 
-	mu    sync.Mutex // guards token
-	token token
+	mu     sync.Mutex // guards the fields below
+	token  token
+	failed time.Time // when the last request for a token failed
 }
 
 type token struct {
@@ -49,14 +52,16 @@ func (i *identity) wrap(next http.RoundTripper) http.RoundTripper { return &iden
 // current returns a usable token, fetching one if there is none.
 func (i *identity) current(ctx context.Context) (string, error) {
 	i.mu.Lock()
-	t := i.token
+	t, failed := i.token, i.failed
 	i.mu.Unlock()
 	now := time.Now()
 	switch {
 	case now.Before(t.renew):
 		return t.value, nil
 	case now.Before(t.expires):
-		i.flight.DoChan("", i.fetch) // renewed while the old one still serves
+		if now.Sub(failed) >= renewPause {
+			i.flight.DoChan("", i.fetch) // renewed while the old one still serves
+		}
 		return t.value, nil
 	}
 	select {
@@ -79,9 +84,22 @@ func (i *identity) drop(refused string) {
 	}
 }
 
-// fetch requests a token and creates the service account if it is missing. Callers share one fetch, so it has a context
-// of its own: one that gives up must not cancel it for the others.
+// fetch requests a token and notes it, or that there is none.
 func (i *identity) fetch() (any, error) {
+	t, err := i.request()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err != nil {
+		i.failed = time.Now()
+		return nil, err
+	}
+	i.token = t
+	return t.value, nil
+}
+
+// request requests a token and creates the service account if it is missing. Callers share one request, so it has a context
+// of its own: one that gives up must not cancel it for the others.
+func (i *identity) request() (token, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 	defer cancel()
 	seconds := int64(tokenLifetime / time.Second)
@@ -92,21 +110,18 @@ func (i *identity) fetch() (any, error) {
 	if apierrors.IsNotFound(err) {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: identityNamespace, Name: i.account}}
 		if _, err := accounts.Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("create the service account: %w", err)
+			return token{}, fmt.Errorf("create the service account: %w", err)
 		}
 		start = time.Now()
 		answer, err = accounts.CreateToken(ctx, i.account, request, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return nil, err
+		return token{}, err
 	}
 	life := lifeOf(answer, start)
 	// Jitter keeps the identities, which all start together, from renewing together.
 	renew := start.Add(time.Duration(float64(life) * (0.7 + 0.1*rand.Float64())))
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.token = token{value: answer.Status.Token, renew: renew, expires: start.Add(life)}
-	return i.token.value, nil
+	return token{value: answer.Status.Token, renew: renew, expires: start.Add(life)}, nil
 }
 
 // lifeOf returns how long a token is valid from the moment that it was requested. The server returns a number of seconds
@@ -133,11 +148,14 @@ func (t *identityTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.next.RoundTrip(withToken(r, value))
-	if err != nil || resp.StatusCode != http.StatusUnauthorized || r.Body != nil && r.GetBody == nil {
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
 	// The token was refused before it expired: the account was created again, or the server's signing keys were changed.
 	t.drop(value)
+	if r.Body != nil && r.GetBody == nil {
+		return resp, nil // cannot be sent again; the next request has a new token
+	}
 	fresh, ferr := t.current(r.Context())
 	if ferr != nil || fresh == value {
 		return resp, nil

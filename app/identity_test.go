@@ -26,7 +26,9 @@ type tokenServer struct {
 	latency time.Duration
 	clock   time.Duration // how far its clock is ahead
 	silent  bool          // does not say in seconds how long a token lives
-	issued  int           // token number, and number of requests for one
+	broken  bool          // issues no tokens
+	asked   int           // requests for a token
+	issued  int           // token number
 	made    int           // accounts
 	valid   map[string]time.Time
 	refuse  int      // this many valid tokens are refused
@@ -52,6 +54,10 @@ func (s *tokenServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.made++
 		return answer(r, 201, map[string]any{"kind": "ServiceAccount", "apiVersion": "v1"})
 	case strings.HasSuffix(r.URL.Path, "/token"):
+		s.asked++
+		if s.broken {
+			return answer(r, 500, metav1.Status{})
+		}
 		if !s.account {
 			return answer(r, 404, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
 		}
@@ -210,6 +216,53 @@ func TestACallerThatGivesUpLeavesTheTokenToOthers(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if value, err := id.current(t.Context()); err != nil || value != "t1" || s.issued != 1 {
 			t.Errorf("token %q, %v, %d issued; want the first one", value, err, s.issued)
+		}
+	})
+}
+
+func TestATokenThatCannotBeRenewedServesUntilItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tokenServer{account: true}
+		_, rt := s.client(t)
+		call(t, rt, "x")
+		time.Sleep(50 * time.Minute)
+		s.broken = true
+		for range 1000 {
+			if code := call(t, rt, "x"); code != 200 {
+				t.Fatalf("code %d with a token that is valid", code)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if s.asked > 3 {
+			t.Errorf("the server was asked for a token %d times in 10 s", s.asked)
+		}
+		s.broken = false
+		time.Sleep(renewPause)
+		call(t, rt, "x")
+		synctest.Wait()
+		if s.issued != 2 {
+			t.Errorf("%d tokens, want a new one once the server issues them again", s.issued)
+		}
+	})
+}
+
+// A request with a body that can be read only once is not sent again, but the next one has a new token.
+func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tokenServer{account: true}
+		_, rt := s.client(t)
+		call(t, rt, "one")
+		s.valid = nil // the server's signing key was changed
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://server/api/v1/pods", io.NopCloser(strings.NewReader("two")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := rt.RoundTrip(r)
+		if err != nil || resp.StatusCode != 401 {
+			t.Fatalf("%v, %v; want 401", resp, err)
+		}
+		if code := call(t, rt, "three"); code != 200 || s.unknown != 1 {
+			t.Errorf("code %d, %d refusals; want the next request to be sent with a new token", code, s.unknown)
 		}
 	})
 }
