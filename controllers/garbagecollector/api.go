@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"orrery/controllers/garbagecollector/graph"
@@ -119,6 +120,9 @@ var (
 	// errUnserved marks a kind that the mapper knows and the server no longer serves.
 	errUnserved = errors.New("the server does not serve the kind")
 )
+
+// unserved reports whether an error says that the server does not have the kind.
+func unserved(err error) bool { return errors.Is(err, errUnserved) || meta.IsNoMatchError(err) }
 
 // absentError says that the server has no object of that UID under that name.
 type absentError struct{ ref graph.Ref }

@@ -76,7 +76,7 @@ func TestEditsOfOwnerReferences(t *testing.T) {
 func TestWhatIsKnownOfAWaitingOwnerEndsWithTheNextVersion(t *testing.T) {
 	k := newKnowledge()
 	ref := keyed("o")
-	if k.waiting(ref, "5") || k.gone(ref) {
+	if k.waiting(ref, "5") || !k.goneSince(ref).IsZero() {
 		t.Error("something is known of an owner that nobody has read")
 	}
 	k.noteWaiting(ref, "7")
@@ -86,7 +86,7 @@ func TestWhatIsKnownOfAWaitingOwnerEndsWithTheNextVersion(t *testing.T) {
 		}
 	}
 	k.noteGone(ref)
-	if !k.gone(ref) || k.waiting(ref, "6") {
+	if k.goneSince(ref).IsZero() || k.waiting(ref, "6") {
 		t.Error("an owner that is gone does not count as gone")
 	}
 }

@@ -77,6 +77,16 @@ func collectable(lists []*metav1.APIResourceList, err error) (found, error) {
 	return f, nil
 }
 
+// hasOtherVersion reports whether the server has a kind in another version as well.
+func (f found) hasOtherVersion(gvk schema.GroupVersionKind) bool {
+	for other := range f.kinds {
+		if other != gvk && other.GroupKind() == gvk.GroupKind() {
+			return true
+		}
+	}
+	return false
+}
+
 func collectableVerbs(have []string) bool {
 	for _, verb := range []string{"delete", "list", "watch"} {
 		if !slices.Contains(have, verb) {
@@ -92,7 +102,8 @@ type monitor struct {
 	listed func() bool   // the first list has been received
 	why    func() string // why it is not synced; empty if that is not known
 	stop   func()
-	rounds int // resyncs that have found it not synced
+	forget func() // takes the objects out of the graph
+	rounds int    // resyncs that have found it not synced
 	places map[place]bool
 }
 
@@ -171,7 +182,7 @@ func (k *kinds) Reconcile(ctx context.Context, _ resync) (kit.Result, error) {
 		k.reset()
 	}
 	for _, gvk := range removed {
-		k.drop(gvk)
+		k.drop(gvk, f.hasOtherVersion(gvk))
 	}
 	for _, gvk := range added {
 		if err := k.add(gvk, f.kinds[gvk]); err != nil {
@@ -218,8 +229,13 @@ func (k *kinds) add(gvk schema.GroupVersionKind, places map[place]bool) error {
 	return nil
 }
 
-func (k *kinds) drop(gvk schema.GroupVersionKind) {
+// drop ends the watch of a kind. Unless the watch of another version goes on showing its objects, they are forgotten: an
+// owner would wait for them for ever.
+func (k *kinds) drop(gvk schema.GroupVersionKind, otherVersion bool) {
 	k.followed[gvk].stop()
+	if !otherVersion {
+		k.followed[gvk].forget()
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.followed, gvk)

@@ -324,7 +324,7 @@ func TestSyncErrorsAreCounted(t *testing.T) {
 		k := &kinds{
 			discover: func() (found, error) { return f, discoverErr }, reset: func() {}, errors: &n, followed: followed{}, twins: &twins{},
 			follow: func(schema.GroupVersionKind) (*monitor, error) {
-				return &monitor{synced: func() bool { return false }, why: func() string { return "dead" }, stop: func() {}}, followErr
+				return &monitor{synced: func() bool { return false }, why: func() string { return "dead" }, stop: func() {}, forget: func() {}}, followErr
 			},
 		}
 		for _, step := range []struct {

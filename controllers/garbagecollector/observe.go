@@ -21,11 +21,15 @@ func (r *reconciler) follower(cc kit.ControllerContext) func(schema.GroupVersion
 		if err != nil {
 			return nil, err
 		}
-		return &monitor{synced: reg.HasSynced, listed: informer.HasSynced, why: informer.LastError, stop: func() {
-			reg.Remove()
-			cc.Cache.Remove(gvk, cache.MetadataOnly)
-			cc.Live.Forget(gvk)
-		}}, nil
+		return &monitor{
+			synced: reg.HasSynced, listed: informer.HasSynced, why: informer.LastError,
+			stop: func() {
+				reg.Remove()
+				cc.Cache.Remove(gvk, cache.MetadataOnly)
+				cc.Live.Forget(gvk)
+			},
+			forget: func() { r.apply(r.graph.Forget(graph.KindOf(gvk), resyncPeriod)) },
+		}, nil
 	}
 }
 

@@ -3,6 +3,7 @@ package garbagecollector
 import (
 	"context"
 	"errors"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,33 +22,45 @@ type knowledge struct {
 	facts *lru.Cache // graph.Ref to fact
 }
 
-// fact is what is known of an owner: that it is gone, which holds for ever as UIDs do not come back, or the version at
-// which it was seen to wait for its dependents, which holds as long as no watch has shown a later version.
+// goneFor is how long an owner counts as gone without being read again. UIDs do not come back, except where the cluster's
+// data is restored from a backup while this process runs.
+const goneFor = 10 * time.Minute
+
+// fact is what is known of an owner: since when it has been known to be gone, or the version at which it was seen to wait
+// for its dependents, which holds as long as no watch has shown a later version.
 type fact struct {
-	gone    bool
+	gone    time.Time
 	waiting string
 }
 
 func newKnowledge() *knowledge { return &knowledge{facts: lru.New(knownOwners)} }
 
-func (k *knowledge) noteGone(ref graph.Ref) { k.facts.Add(ref, fact{gone: true}) }
+func (k *knowledge) noteGone(ref graph.Ref) { k.facts.Add(ref, fact{gone: time.Now()}) }
+
+// noteBack forgets that an owner was gone.
+func (k *knowledge) noteBack(ref graph.Ref) { k.facts.Remove(ref) }
 
 func (k *knowledge) noteWaiting(ref graph.Ref, version string) {
 	k.facts.Add(ref, fact{waiting: version})
 }
 
-func (k *knowledge) gone(ref graph.Ref) bool {
-	v, ok := k.facts.Get(ref)
-	return ok && v.(fact).gone
+// goneSince returns since when an owner has been known to be gone, or the zero time.
+func (k *knowledge) goneSince(ref graph.Ref) time.Time {
+	if v, ok := k.facts.Get(ref); ok {
+		return v.(fact).gone
+	}
+	return time.Time{}
 }
 
-// goneAs returns the name, with or without the namespace of what refers to it, by which an owner is known to be gone.
-func (k *knowledge) goneAs(ref graph.Ref) (graph.Ref, bool) {
-	if k.gone(ref) {
-		return ref, true
+// goneAs returns the name, with or without the namespace of what refers to it, by which an owner is known to be gone, and
+// whether that can be relied on without reading it again.
+func (k *knowledge) goneAs(ref graph.Ref) (as graph.Ref, gone, recent bool) {
+	since := k.goneSince(ref)
+	if since.IsZero() {
+		ref.Namespace = ""
+		since = k.goneSince(ref)
 	}
-	ref.Namespace = ""
-	return ref, k.gone(ref)
+	return ref, !since.IsZero(), time.Since(since) < goneFor
 }
 
 // waiting reports whether the owner was read waiting at this version or a later one.
@@ -95,9 +108,22 @@ func (r *reconciler) classify(ctx context.Context, item graph.Ref, refs []metav1
 // earlier if nothing newer has been seen since.
 func (r *reconciler) fateOf(ctx context.Context, item graph.Ref, o metav1.OwnerReference) (fate, error) {
 	ref := graph.RefTo(o, item.Namespace)
-	if _, gone := r.known.goneAs(ref); gone {
+	as, gone, recent := r.known.goneAs(ref)
+	if recent {
 		return dangling, nil
 	}
+	f, err := r.fateNow(ctx, ref)
+	switch {
+	case gone && unserved(err):
+		return dangling, nil // it went before its kind did
+	case gone && err == nil && f != dangling:
+		r.known.noteBack(as)
+	}
+	return f, err
+}
+
+// fateNow finds out what has become of an owner by the cache and the server.
+func (r *reconciler) fateNow(ctx context.Context, ref graph.Ref) (fate, error) {
 	ref, err := r.place(ref)
 	if err != nil {
 		return 0, err

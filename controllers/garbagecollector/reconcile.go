@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
@@ -79,15 +78,19 @@ func (r *reconciler) reconcileOrphan(ctx context.Context, key graph.Ref) (kit.Re
 // verify reads an owner that no watch has shown, again and again until a watch shows it or it is found to be gone: it may
 // have been created and deleted while no watch was open.
 func (r *reconciler) verify(ctx context.Context, ref graph.Ref) (kit.Result, error) {
-	if as, gone := r.known.goneAs(ref); gone {
-		return r.settle(ctx, as, absentError{as}) // the server may not have the kind any more
+	as, gone, recent := r.known.goneAs(ref)
+	if recent {
+		return r.settle(ctx, as, absentError{as})
 	}
 	ref, err := r.place(ref)
 	if err == nil {
 		_, err = r.read(ctx, ref)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return kit.After(r.graph.Pause(ref.UID).After), nil
+	case gone && unserved(err):
+		return r.settle(ctx, as, absentError{as}) // it went before its kind did
 	}
 	return r.settle(ctx, ref, err)
 }
@@ -101,7 +104,7 @@ func (r *reconciler) settle(ctx context.Context, ref graph.Ref, err error) (kit.
 	case errors.Is(err, errMisplaced):
 		log.V(2).Info("A cluster-scoped object refers to a namespaced owner, which cannot be; it is kept", "object", ref)
 		return kit.Done, nil
-	case errors.Is(err, errUnserved), meta.IsNoMatchError(err):
+	case unserved(err):
 		// The kind may be installed later, or the reference may be wrong for good: there is no way to tell.
 		log.V(4).Info("The server does not have the kind", "object", ref, "reason", err)
 		return kit.After(r.graph.Pause(ref.UID).After), nil

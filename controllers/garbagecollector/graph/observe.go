@@ -2,6 +2,7 @@ package graph
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -85,6 +86,36 @@ func (g *Graph) Doubt(obj metav1.Object) Effects {
 	}
 	n.virtual, n.tries = true, 0
 	e.check(n)
+	return e
+}
+
+// Forget takes in that the server does not have a kind any more, so that no watch will show what becomes of its objects.
+// Nothing is concluded about them. No owner waits for one of them any more; those that own something become virtual, and
+// are to be asked for after a pause. The graph is then as if it had been built without the kind.
+func (g *Graph) Forget(kind Kind, pause time.Duration) Effects {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var e Effects
+	var of []*node
+	for _, n := range g.nodes {
+		if n.ref.Kind == kind && !n.absent {
+			of = append(of, n)
+		}
+	}
+	for _, n := range of {
+		g.detach(n, &e)
+		n.deleting, n.foreground, n.orphaning = false, false, false
+	}
+	for _, n := range of {
+		switch {
+		case n.absent: // it was there for another one of them only
+		case len(n.dependents) == 0:
+			delete(g.nodes, n.ref.UID)
+		case !n.virtual:
+			n.virtual, n.tries = true, 0
+			e.Later = append(e.Later, Pause{Ref: n.ref, After: pause})
+		}
+	}
 	return e
 }
 

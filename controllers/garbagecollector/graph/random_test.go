@@ -27,7 +27,7 @@ func TestRandomChangesLeaveTheGraphConsistent(t *testing.T) {
 		for range 150 {
 			id := name()
 			object := fmt.Sprintf("%s %s%s uid=%s", kinds[r.IntN(len(kinds))], place(), []string{id, "x"}[r.IntN(8)/7], id)
-			verb := []string{"observe", "observe", "observe", "remove", "doubt", "absent"}[r.IntN(6)]
+			verb := []string{"observe", "observe", "observe", "remove", "doubt", "absent", "forget"}[r.IntN(7)]
 			step := verb + " " + object
 			if verb == "observe" {
 				for range r.IntN(4) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -130,6 +131,8 @@ func perform(t *testing.T, g *Graph, step string) []string {
 		e = g.Doubt(obj)
 	case "absent":
 		e = g.Absent(RefOf(kind, obj))
+	case "forget":
+		e = g.Forget(kind, time.Minute)
 	case "view":
 		return []string{describe(g, obj.UID)}
 	case "pending":
