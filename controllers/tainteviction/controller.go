@@ -48,7 +48,7 @@ func initialize(cc kit.ControllerContext) (bool, error) {
 		cc.Register(r.metrics.deletions, r.metrics.latency)
 	}
 	err := kit.NewController(cc, kit.Func[kit.Key](r.reconcileNode)).Loop("nodes").
-		Watch(kit.For(noExecuteChanged)).Queue("noexec_taint_node").Workers(nodeWorkers).Complete()
+		Watch(kit.For(r.nodeChanged)).Queue("noexec_taint_node").Workers(nodeWorkers).Complete()
 	if err != nil {
 		return false, err
 	}
@@ -67,11 +67,15 @@ func noExecute(node *corev1.Node) []corev1.Taint {
 
 func evicts(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute }
 
-// noExecuteChanged accepts a node whose NoExecute taints have changed. The deletion of a node cancels nothing: its pods are
-// deleted too, or evicted as decided before.
-func noExecuteChanged(old, new *corev1.Node) bool {
-	if new == nil {
+// nodeChanged accepts a node whose NoExecute taints have changed. The deletion of a node cancels nothing: its pods are
+// deleted too, or evicted as decided before. But if a node of the same name is created, pods may be waiting for an eviction
+// because of taints that this node does not have.
+func (r *reconciler) nodeChanged(old, new *corev1.Node) bool {
+	switch {
+	case new == nil:
 		return false
+	case old == nil && r.pending.any():
+		return true
 	}
 	return !slices.EqualFunc(noExecute(old), noExecute(new), func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }

@@ -63,6 +63,13 @@ func (p *pendingSet) has(key kit.Key) bool {
 	return ok
 }
 
+// any reports whether there is a pending deletion.
+func (p *pendingSet) any() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.byPod) > 0
+}
+
 // get returns the pending deletion of the pod with that UID.
 func (p *pendingSet) get(key kit.Key, uid types.UID) (deletion, bool) {
 	p.mu.RLock()

@@ -94,6 +94,31 @@ func TestAFailedEvictionIsTriedAgainAndAnnouncedOnce(t *testing.T) {
 	})
 }
 
+// TestAWebhookThatRefusesAnEvictionOnlyDelaysIt: a refusal is no reason to give up (k/k#140639), nor to ask all the time.
+func TestAWebhookThatRefusesAnEvictionOnlyDelaysIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, node("n", taint("a")), pod("p", "n"))
+		refused := 0
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "delete" {
+				refused++
+				return kittest.Refuse(403, "not now")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Pass(time.Hour)
+		if refused < 60 || refused > 90 {
+			t.Errorf("asked %d times in an hour, want once a minute", refused)
+		}
+		api.Unreact()
+		api.Pass(time.Minute + time.Second)
+		if !gone(t, api, "p") {
+			t.Error("still there after the refusals ended")
+		}
+	})
+}
+
 // TestTheTimeCountsFromWhenThisProcessSawTheTaint: a new leader starts counting again, as upstream does.
 func TestTheTimeCountsFromWhenThisProcessSawTheTaint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -122,6 +147,8 @@ func TestTolerationsMayChangeWhileATimeRuns(t *testing.T) {
 	}{
 		{"for ever now", []corev1.Toleration{tolerates("a")}, 0, true},
 		{"not at all now", nil, 5 * time.Second, true},
+		{"for no time now", []corev1.Toleration{tolerates("a", 0)}, 5 * time.Second, true},
+		{"shorter now: the time that was set stands", []corev1.Toleration{tolerates("a", 7)}, 10 * time.Second, false},
 		{"longer now: the time that was set stands", []corev1.Toleration{tolerates("a", 60)}, 10 * time.Second, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -162,6 +189,33 @@ func TestADeletedNodeCallsNothingOff(t *testing.T) {
 		api.Pass(6 * time.Second)
 		if !gone(t, api, "p") {
 			t.Error("the eviction was decided while the node had the taint")
+		}
+	})
+}
+
+// TestANodeThatIsCreatedAgainHasTaintsOfItsOwn: pods that outlive their node, which is registered again without the taint,
+// are not evicted for the taint of the earlier one. If there is such a taint again, they tolerate it for as long as ever.
+func TestANodeThatIsCreatedAgainHasTaintsOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := node("n", taint("a"))
+		api := kittest.New(t, n, pod("p", "n", tolerates("a", 10)))
+		api.Run(t, Descriptor())
+		api.Pass(5 * time.Second)
+		api.Remove(t, n)
+		api.Pass(time.Second)
+		api.Create(t, node("n"))
+		api.Pass(time.Second)
+		if got := events(api); !slices.Equal(got, []string{"Normal TaintManagerEviction Pod default/p: Cancelling deletion of Pod default/p"}) {
+			t.Errorf("events = %q, want the cancellation", got)
+		}
+		retaint(t, api, "n", taint("a"))
+		api.Pass(9 * time.Second)
+		if gone(t, api, "p") {
+			t.Error("evicted 9 s after the new taint, of which it tolerates 10")
+		}
+		api.Pass(2 * time.Second)
+		if !gone(t, api, "p") {
+			t.Error("still there 11 s after the new taint")
 		}
 	})
 }
