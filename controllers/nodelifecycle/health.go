@@ -7,12 +7,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"orrery/kit/client"
 )
 
 // health is what is remembered of a node between two checks. Times are by this process's clock: those of nodes differ.
 type health struct {
+	node         types.UID   // of the node, whose name may be that of an earlier one
 	seen         time.Time   // when the last sign of life was noticed
 	heartbeat    metav1.Time // of the ready condition at that time
 	hasCondition bool        // whether there was a ready condition
@@ -23,8 +25,11 @@ type health struct {
 // observe notes the signs of life of a node: a status with another heartbeat, or a renewed lease. The result is the
 // new memory; h is nil for a node seen for the first time.
 func (h *health) observe(node *corev1.Node, lease *coordinationv1.Lease, now time.Time) *health {
+	if h != nil && h.node != node.UID {
+		h = nil
+	}
 	ready := condition(node, corev1.NodeReady)
-	next := health{seen: now}
+	next := health{node: node.UID, seen: now}
 	switch {
 	case ready == nil && h == nil:
 		next.seen = node.CreationTimestamp.Time // it has never reported: the startup grace period begins at its creation

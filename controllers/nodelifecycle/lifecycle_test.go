@@ -323,6 +323,27 @@ func TestANodeThatNeverReports(t *testing.T) {
 	})
 }
 
+// TestANodeThatIsCreatedAgainHasAllItsTime: the silence of an earlier node of the same name does not count.
+func TestANodeThatIsCreatedAgainHasAllItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		c.Run(t, Descriptor())
+		c.live(5*time.Second, nobody)
+		c.Create(t, node("mute", "zone0", ""))
+		c.live(50*time.Second, nobody)
+		c.Remove(t, c.node("mute"))
+		c.Create(t, node("mute", "zone0", ""))
+		c.live(55*time.Second, nobody)
+		if ready := condition(c.node("mute"), corev1.NodeReady); ready != nil {
+			t.Errorf("marked within its start-up grace: %+v", ready)
+		}
+		c.live(15*time.Second, nobody)
+		if ready := condition(c.node("mute"), corev1.NodeReady); ready == nil {
+			t.Error("not marked after its start-up grace")
+		}
+	})
+}
+
 func TestConditionsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 3)
@@ -600,6 +621,38 @@ func TestTaintsOfALostNodeComeBack(t *testing.T) {
 		c.Update(t, n)
 		c.live(20*time.Second, only("z0-n0"))
 		want := []string{"mine:NoExecute", "node.kubernetes.io/unreachable:NoExecute", "node.kubernetes.io/unreachable:NoSchedule"}
+		if got := slices.Sorted(slices.Values(taintTexts(c.node("z0-n0").Spec.Taints))); !slices.Equal(got, want) {
+			t.Errorf("taints = %q, want %q", got, want)
+		}
+	})
+}
+
+// TestATaintThatSomebodyElseAddsMeanwhileStays (k/k#126755, k/k#128304): the controller writes the whole list, at a time
+// when its cache does not show the other taint yet.
+func TestATaintThatSomebodyElseAddsMeanwhileStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 4)
+		c.Run(t, Descriptor())
+		c.live(time.Minute, nobody)
+		c.DelayWatch(corev1.SchemeGroupVersion.WithKind("Node"), 3*time.Second)
+		add := func(key string) {
+			n := c.node("z0-n0")
+			n.Spec.Taints = append(n.Spec.Taints, noSchedule(key))
+			c.Update(t, n)
+		}
+		c.report("z0-n0", corev1.ConditionFalse)
+		c.Pass(time.Second)
+		add("first")
+		c.live(20*time.Second, nobody)
+		want := []string{"first:NoSchedule", "node.kubernetes.io/not-ready:NoExecute", "node.kubernetes.io/not-ready:NoSchedule"}
+		if got := slices.Sorted(slices.Values(taintTexts(c.node("z0-n0").Spec.Taints))); !slices.Equal(got, want) {
+			t.Errorf("taints = %q, want %q", got, want)
+		}
+		c.report("z0-n0", corev1.ConditionTrue)
+		c.Pass(time.Second)
+		add("second")
+		c.live(20*time.Second, nobody)
+		want = []string{"first:NoSchedule", "second:NoSchedule"}
 		if got := slices.Sorted(slices.Values(taintTexts(c.node("z0-n0").Spec.Taints))); !slices.Equal(got, want) {
 			t.Errorf("taints = %q, want %q", got, want)
 		}
