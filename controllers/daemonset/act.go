@@ -16,6 +16,10 @@ import (
 // writes. More at once would overload image registries.
 const burst = 250
 
+// maxStrays is how many pods, beyond one for each desired node, may wait to be bound without being pinned to a node. If a
+// webhook takes the pin away, no node has its pod, and without a limit another one would be created for ever.
+const maxStrays = 30
+
 // act carries out a plan; it deletes pods even if creating some failed. It returns the time after which the rest of the
 // plan can be carried out, or 0.
 func (r *reconciler) act(ctx context.Context, p *pass, v *view, due plan) (wait time.Duration, err error) {
@@ -31,6 +35,11 @@ func (r *reconciler) create(ctx context.Context, p *pass, v *view, nodes []strin
 	if podctl.Closing(r.namespaces, v.set.Namespace) {
 		log.V(4).Info("Nodes need pods, but the namespace is being deleted", "daemonSet", klog.KObj(v.set), "nodes", len(nodes))
 		return 0, nil
+	}
+	if v.strays >= v.desired+maxStrays {
+		log.V(2).Info("Not creating pods: too many wait to be bound that have lost the node that they were created for",
+			"daemonSet", klog.KObj(v.set), "nodes", len(nodes), "waiting", v.strays)
+		return 0, nil // requeued when one of them is bound or deleted
 	}
 	n, wait := r.allowances.Take(ctx, v.set, v.desired, len(nodes), burst, v.now)
 	log.V(4).Info("Creating pods", "daemonSet", klog.KObj(v.set), "nodes", nodes[:n])

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"orrery/kit/kittest"
 )
 
@@ -30,6 +32,33 @@ func TestPodsThatAWebhookTakesAwayAreMadeAnewAtAMeasuredPace(t *testing.T) {
 		api.Pass(2 * time.Second)
 		if n := get(t, api, "web").Status.CurrentNumberScheduled; n != 5 {
 			t.Errorf("%d of 5 nodes have a pod", n)
+		}
+	})
+}
+
+// TestPodsThatAWebhookUnpinsAreNotMadeForEver: a webhook that sets an affinity of its own makes pods that are nobody's, and
+// that wait for a scheduler which may have no node for them (k/k#14550).
+func TestPodsThatAWebhookUnpinsAreNotMadeForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, append(newNodes(5), newSet("web"))...)
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "create" && r.Resource.Resource == "pods" {
+				unstructured.RemoveNestedField(r.Object.Object, "spec", "affinity")
+			}
+			return nil
+		})
+		api.Run(t, Descriptor())
+		api.Pass(time.Minute)
+		if n := len(pods(t, api)); n < 35 || n > 40 {
+			t.Errorf("%d pods wait, want one for each of 5 nodes, and 30", n)
+		}
+		api.Unreact()
+		for _, pod := range pods(t, api) {
+			api.Remove(t, pod)
+			api.Settle()
+		}
+		if n := get(t, api, "web").Status.CurrentNumberScheduled; n != 5 {
+			t.Errorf("%d of 5 nodes have a pod once the others are gone", n)
 		}
 	})
 }

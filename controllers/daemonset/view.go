@@ -19,6 +19,7 @@ type view struct {
 	current templateID
 	desired int         // how many nodes should run a pod
 	nodes   []nodeState // in no order
+	strays  int         // active pods that are neither bound nor pinned to a node
 }
 
 // nodeState is a node that should run a pod, or has one.
@@ -32,7 +33,8 @@ type nodeState struct {
 // newView makes a view of a DaemonSet. Pods that have ended and are being deleted do not count.
 func newView(set *appsv1.DaemonSet, where *placement, nodes []*corev1.Node, pods []*corev1.Pod, current templateID, now time.Time) *view {
 	v := &view{set: set, now: now, current: current}
-	byNode := groupByNode(pods)
+	byNode, strays := groupByNode(pods)
+	v.strays = strays
 	v.nodes = make([]nodeState, 0, max(len(byNode), len(nodes)/8))
 	for _, node := range nodes {
 		verdict, on := where.judge(node), byNode[node.Name]
@@ -52,8 +54,8 @@ func newView(set *appsv1.DaemonSet, where *placement, nodes []*corev1.Node, pods
 	return v
 }
 
-func groupByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
-	byNode := make(map[string][]*corev1.Pod, len(pods))
+func groupByNode(pods []*corev1.Pod) (byNode map[string][]*corev1.Pod, strays int) {
+	byNode = make(map[string][]*corev1.Pod, len(pods))
 	// Most nodes have one pod, whose slice of length 1 comes from one shared array. Its capacity is 1 too, so that appending
 	// a second pod makes a copy.
 	single := slices.Clone(pods)
@@ -63,6 +65,9 @@ func groupByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 		}
 		node := nodeOf(pod)
 		if node == "" {
+			if podctl.Active(pod) {
+				strays++
+			}
 			continue
 		}
 		if on := byNode[node]; on == nil {
@@ -71,7 +76,7 @@ func groupByNode(pods []*corev1.Pod) map[string][]*corev1.Pod {
 			byNode[node] = append(on, pod)
 		}
 	}
-	return byNode
+	return byNode, strays
 }
 
 func (v *view) available(pod *corev1.Pod) bool {
