@@ -15,7 +15,11 @@ func TestAKeyPairStaysUntilItsSuccessorIsComplete(t *testing.T) {
 	certFile, keyFile := filepath.Join(t.TempDir(), "tls.crt"), filepath.Join(t.TempDir(), "tls.key")
 	write := func(cert, key []byte) {
 		for file, data := range map[string][]byte{certFile: cert, keyFile: key} {
-			if err := os.WriteFile(file, data, 0o600); err != nil {
+			err := os.WriteFile(file, data, 0o600)
+			if data == nil {
+				err = os.Remove(file)
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -45,7 +49,9 @@ func TestAKeyPairStaysUntilItsSuccessorIsComplete(t *testing.T) {
 		{"the certificate before its key", newCert, oldKey, false, true, "old"},
 		{"half a key", newCert, newKey[:len(newKey)/2], false, true, "old"},
 		{"a broken issuer", bytes.Join([][]byte{newCert, broken}, nil), newKey, false, true, "old"},
+		{"both gone, before they are replaced", nil, nil, false, true, "old"}, // as in controller-runtime#3020
 		{"both", newCert, newKey, true, false, "new"},
+		{"the key gone", newCert, nil, false, true, "new"},
 	} {
 		write(step.cert, step.key)
 		changed, err := p.Load(certFile, keyFile)
