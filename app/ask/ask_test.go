@@ -141,7 +141,7 @@ func TestATokenIsNotSentToWhoeverAnswers(t *testing.T) {
 
 func TestExplainAsksForTheObject(t *testing.T) {
 	f := newFake(t)
-	f.body = must(t, json.Marshal, any(status.Explanation{Kind: "Deployment", Object: "default/web", Looks: []status.Look{{Loop: "deployment-controller", Of: "Deployment default/web"}}}))
+	f.body = must(t, json.Marshal, any(status.Explanation{Kind: "Deployment", Object: "default/web", Loops: []status.LoopHistory{{Loop: "deployment-controller", Of: "Deployment default/web"}}}))
 	out, err := run(t, "explain", "deploy", "default/web", "--server", f.URL, "--kubeconfig", kubeconfig(t, ""))
 	if err != nil || f.asked.URL.RawQuery != "kind=deploy&object=default%2Fweb" || !strings.Contains(out, "deployment-controller reconciled Deployment default/web") {
 		t.Errorf("%v, asked %s, printed\n%s", err, f.asked.URL, out)

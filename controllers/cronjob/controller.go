@@ -57,7 +57,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		cc.Register(r.metrics.skew)
 	}
 	again := kit.NewTrigger[kit.Key]()
-	w := &wakeups{cronJobs: cronJobs, unrecorded: r.unrecorded, recorder: cc.Recorder, later: again.AddAfter}
+	w := &watches{cronJobs: cronJobs, unrecorded: r.unrecorded, recorder: cc.Recorder, later: again.AddAfter}
 	err := kit.NewController(cc, kit.Objects(cronJobs, r)).
 		Watch(
 			kit.For(w.atOnce),

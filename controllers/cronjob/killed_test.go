@@ -147,7 +147,7 @@ func TestUnrecordedSlotsAreForgotten(t *testing.T) {
 	if _, ok := u.of(cj); !ok {
 		t.Error("the older CronJob's slot hides the newer one's")
 	}
-	w := &wakeups{unrecorded: u}
+	w := &watches{unrecorded: u}
 	w.rescheduled(cj, nil)
 	if len(u.slots) != 0 {
 		t.Error("kept after the CronJob was deleted")

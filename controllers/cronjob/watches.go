@@ -14,8 +14,8 @@ import (
 	"orrery/kit/cache"
 )
 
-// wakeups maps changes to the CronJobs to reconcile, and says when.
-type wakeups struct {
+// watches maps changes to the CronJobs to reconcile, and says when.
+type watches struct {
 	cronJobs   cache.Store[*batchv1.CronJob]
 	unrecorded *unrecordedSlots
 	recorder   record.EventRecorder
@@ -23,7 +23,7 @@ type wakeups struct {
 }
 
 // atOnce accepts all changes of a CronJob except a new schedule; see rescheduled.
-func (w *wakeups) atOnce(old, new *batchv1.CronJob) bool { return !hasNewSchedule(old, new) }
+func (w *watches) atOnce(old, new *batchv1.CronJob) bool { return !hasNewSchedule(old, new) }
 
 func hasNewSchedule(old, new *batchv1.CronJob) bool {
 	if old == nil || new == nil || old.UID != new.UID {
@@ -36,7 +36,7 @@ func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *
 
 // rescheduled delays a CronJob with a new schedule until that schedule first fires. Moving a daily run from 2:00 to 9:00
 // must not start a run at the time of the change, even though, by the new schedule, a slot has passed since the last run.
-func (w *wakeups) rescheduled(old, new *batchv1.CronJob) []kit.Key {
+func (w *watches) rescheduled(old, new *batchv1.CronJob) []kit.Key {
 	if new == nil {
 		w.unrecorded.forget(kit.KeyOf(old))
 		return nil
@@ -55,7 +55,7 @@ func (w *wakeups) rescheduled(old, new *batchv1.CronJob) []kit.Key {
 
 // deleted remembers the slot of a Job that is deleted before the status of its CronJob records it. It requeues nothing: the
 // deletion itself requeues the CronJob as the owner.
-func (w *wakeups) deleted(old, new *batchv1.Job) []kit.Key {
+func (w *watches) deleted(old, new *batchv1.Job) []kit.Key {
 	if new != nil {
 		return nil
 	}

@@ -106,7 +106,7 @@ func (r *reconciler) look(ctx context.Context, job *batchv1.Job) (action string,
 	if err != nil {
 		p.more = false // continue with the back-off; the deadline is still observed
 	}
-	return action, kit.Sooner(res, nextLook(v, e, p)), err
+	return action, kit.Sooner(res, nextReconcile(v, e, p)), err
 }
 
 // countedFailures returns the failed pods that have been counted, if the pod failure policy may still end the Job because
@@ -158,8 +158,8 @@ func turns(v *view) bool {
 	return (isTrue(v.job, batchv1.JobSuspended) != nil) != suspended(v.job)
 }
 
-// nextLook asks for the next reconcile that is due without a change of the Job or a pod.
-func nextLook(v *view, e ending, p plan) kit.Result {
+// nextReconcile asks for the next reconcile that is due without a change of the Job or a pod.
+func nextReconcile(v *view, e ending, p plan) kit.Result {
 	next := kit.After(p.wait)
 	if p.more {
 		next = kit.After(soon)

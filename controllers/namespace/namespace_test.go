@@ -106,7 +106,7 @@ func TestLooksBecomeRarerWithAge(t *testing.T) {
 		{-10 * time.Minute, 8 * time.Second, 30 * time.Second, 4 * time.Second}, // the server's clock is ahead
 		{-10 * time.Minute, time.Minute, 15 * time.Second, 8500 * time.Millisecond},
 	} {
-		if got := nextLook(ns, tc.estimate, deleted.Add(tc.age), tc.waited, 5*time.Minute); got != tc.want {
+		if got := nextReconcile(ns, tc.estimate, deleted.Add(tc.age), tc.waited, 5*time.Minute); got != tc.want {
 			t.Errorf("after %s with %s to go: next look in %s, want %s", tc.age, tc.estimate, got, tc.want)
 		}
 	}

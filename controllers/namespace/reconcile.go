@@ -58,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.Done, p.err()
 	}
 	now = time.Now()
-	next := nextLook(ns, p.estimate, now, -r.seen.graceLeft(ns.UID, now), r.resync)
+	next := nextReconcile(ns, p.estimate, now, -r.seen.graceLeft(ns.UID, now), r.resync)
 	if p.podsLeft() {
 		r.waiting.wait(ns.Name, time.Now().Add(next))
 	} else {
@@ -156,10 +156,10 @@ func (r *reconciler) finalize(ctx context.Context, key kit.Key, uid types.UID) e
 // soonest is the shortest time between two passes over a namespace.
 const soonest = 500 * time.Millisecond
 
-// nextLook returns the time until the next pass over a namespace that still has content: short after its deletion, then
+// nextReconcile returns the time until the next pass over a namespace that still has content: short after its deletion, then
 // longer and longer, but not much more than half of the estimate for its content. waited is how long ago its grace ended by
 // this process's own clock: the server's may be far ahead.
-func nextLook(ns *corev1.Namespace, estimate time.Duration, now time.Time, waited, resync time.Duration) time.Duration {
+func nextReconcile(ns *corev1.Namespace, estimate time.Duration, now time.Time, waited, resync time.Duration) time.Duration {
 	age := max(now.Sub(ns.DeletionTimestamp.Time)-grace, waited)
 	return max(soonest, min(age/2, estimate/2+time.Second, resync))
 }

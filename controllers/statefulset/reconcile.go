@@ -83,7 +83,7 @@ func (r *reconciler) sync(ctx context.Context, set *appsv1.StatefulSet, pods []*
 	if s.rules.maxUnavailable {
 		r.metrics.observe(s)
 	}
-	return kit.Sooner(rest, s.nextLook(status)), errors.Join(err, r.report(ctx, s.set, status))
+	return kit.Sooner(rest, s.nextReconcile(status)), errors.Join(err, r.report(ctx, s.set, status))
 }
 
 // observe makes the state of a set, with access to its claims.

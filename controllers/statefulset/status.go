@@ -131,8 +131,8 @@ func sameStatus(old, next *appsv1.StatefulSetStatus) bool {
 		slices.Equal(old.Conditions, next.Conditions)
 }
 
-// nextLook asks for a reconcile when the next pod has been ready for long enough.
-func (s *state) nextLook(status appsv1.StatefulSetStatus) kit.Result {
+// nextReconcile asks for a reconcile when the next pod has been ready for long enough.
+func (s *state) nextReconcile(status appsv1.StatefulSetStatus) kit.Result {
 	seconds := s.set.Spec.MinReadySeconds
 	if seconds <= 0 || status.ReadyReplicas == status.AvailableReplicas {
 		return kit.Done

@@ -45,7 +45,7 @@ func newLeanDecoding(kind string, m wire.Message, b *buffers) leanDecoding {
 	}
 }
 
-func inEnvelope(m wire.Message) *wire.Cut {
+func inEnvelope(m wire.Message) *wire.Filter {
 	return wire.New(wire.Message{In: map[int]wire.Message{unknownRaw: m}})
 }
 
@@ -76,14 +76,14 @@ func (n leanNegotiation) SupportedMediaTypes() []runtime.SerializerInfo {
 // leanDecoding says what is left out of the objects of a kind.
 type leanDecoding struct {
 	kind         string
-	object, list *wire.Cut // of the enveloped object, and of the enveloped list
+	object, list *wire.Filter // of the enveloped object, and of the enveloped list
 	*buffers
 }
 
 // buffers are pools of buffers that are not in use. The zero value is ready.
 type buffers struct {
-	cuts   sync.Pool // of *[]byte, for objects without what is left out
-	chunks sync.Pool // of *chunk, for what is read ahead
+	filtered sync.Pool // of *[]byte, for objects without what is left out
+	chunks   sync.Pool // of *chunk, for what is read ahead
 }
 
 // take returns a buffer of a pool, or a new one.
@@ -101,27 +101,27 @@ type leanSerializer struct {
 
 // Decode implements runtime.Decoder.
 func (s leanSerializer) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	cut := s.cutFor(data)
-	if cut == nil {
+	filter := s.filterFor(data)
+	if filter == nil {
 		return s.Serializer.Decode(data, defaults, into)
 	}
 	// Decoded objects do not refer to the buffer.
-	buf := take[[]byte](&s.cuts)
+	buf := take[[]byte](&s.filtered)
 	defer func() {
 		if cap(*buf) <= chunkSize { // a list may be very large
-			s.cuts.Put(buf)
+			s.filtered.Put(buf)
 		}
 	}()
 	var ok bool
-	*buf, ok = cut.Append(append((*buf)[:0], protobufEnvelope...), data[len(protobufEnvelope):])
+	*buf, ok = filter.Append(append((*buf)[:0], protobufEnvelope...), data[len(protobufEnvelope):])
 	if !ok {
 		return s.Serializer.Decode(data, defaults, into)
 	}
 	return s.Serializer.Decode(*buf, defaults, into)
 }
 
-// cutFor returns what is left out of an enveloped object, or nil: objects of other kinds, such as errors, stay whole.
-func (d leanDecoding) cutFor(data []byte) *wire.Cut {
+// filterFor returns the filter of an enveloped object, or nil: objects of other kinds, such as errors, stay whole.
+func (d leanDecoding) filterFor(data []byte) *wire.Filter {
 	envelope, ok := bytes.CutPrefix(data, protobufEnvelope)
 	if !ok {
 		return nil

@@ -22,8 +22,8 @@ type Explanation struct {
 	// Cached is the object itself; nil if the request names no kind, or if the object does not exist.
 	Cached *Cached `json:"cached,omitempty"`
 	// Owners are its controlling owner, that one's owner and so on.
-	Owners []Cached `json:"owners,omitempty"`
-	Looks  []Look   `json:"looks"`
+	Owners []Cached      `json:"owners,omitempty"`
+	Loops  []LoopHistory `json:"loops"`
 }
 
 // Cached is an object as the cache holds it.
@@ -37,8 +37,8 @@ type Cached struct {
 	Deleting        time.Time `json:"deleting,omitzero"` // when its deletion was requested
 }
 
-// Look is what one loop has done for the object or one of its owners.
-type Look struct {
+// LoopHistory is what one loop has done for the object or one of its owners.
+type LoopHistory struct {
 	Loop    string      `json:"loop"`
 	Of      string      `json:"of"`                // the object that the keys name, as "Deployment default/web"
 	Running string      `json:"running,omitempty"` // for how long it has been reconciled now; empty: it is not
@@ -52,7 +52,7 @@ const explainLimit = 100
 // Explain returns what the loops have done for an object. The kind may be given as for kubectl, or be empty: then all keys
 // of that name count. An error means that the kind is unknown.
 func (p *Page) Explain(kind, object string, now time.Time) (*Explanation, error) {
-	e := &Explanation{Object: object, Looks: []Look{}}
+	e := &Explanation{Object: object, Loops: []LoopHistory{}}
 	subjects := []Cached{{Name: object}}
 	if kind != "" {
 		i := p.informerOf(kind)
@@ -66,30 +66,30 @@ func (p *Page) Explain(kind, object string, now time.Time) (*Explanation, error)
 	for _, c := range p.loops() {
 		state := c.State(now)
 		for _, s := range subjects {
-			if l, ok := look(c, state, s); ok {
-				e.Looks = append(e.Looks, l)
+			if l, ok := historyOf(c, state, s); ok {
+				e.Loops = append(e.Loops, l)
 			}
 		}
 	}
 	// The most recently reconciled comes first.
-	slices.SortStableFunc(e.Looks, func(a, b Look) int { return b.latest().Compare(a.latest()) })
+	slices.SortStableFunc(e.Loops, func(a, b LoopHistory) int { return b.latest().Compare(a.latest()) })
 	return e, nil
 }
 
-func (l Look) latest() time.Time {
+func (l LoopHistory) latest() time.Time {
 	if len(l.Entries) == 0 {
 		return time.Time{}
 	}
 	return l.Entries[0].At
 }
 
-// look returns what a loop has done for a subject; ok is false if its keys are of another kind or it remembers nothing.
-func look(c kit.Controller, state kit.State, s Cached) (l Look, ok bool) {
+// historyOf returns what a loop has done for a subject; ok is false if its keys are of another kind or it remembers nothing.
+func historyOf(c kit.Controller, state kit.State, s Cached) (l LoopHistory, ok bool) {
 	if s.Kind != "" && state.Kind != "" && s.Kind != state.Kind {
 		return l, false
 	}
 	picks := func(key string) bool { return names(key, s.Name, state.Kind != "") }
-	l = Look{Loop: c.Name(), Of: strings.TrimSpace(cmp.Or(s.Kind, state.Kind) + " " + s.Name), Entries: c.History(picks)}
+	l = LoopHistory{Loop: c.Name(), Of: strings.TrimSpace(cmp.Or(s.Kind, state.Kind) + " " + s.Name), Entries: c.History(picks)}
 	l.Entries = l.Entries[:min(len(l.Entries), explainLimit)]
 	if len(l.Entries) > 0 {
 		l.Next = l.Entries[0].Next

@@ -210,22 +210,22 @@ func TestExplain(t *testing.T) {
 			return e
 		}
 		e := explain("deploy", "default/web")
-		if e.Kind != "Deployment" || e.Cached == nil || e.Cached.UID != "uid-of-web" || len(e.Looks) != 2 {
+		if e.Kind != "Deployment" || e.Cached == nil || e.Cached.UID != "uid-of-web" || len(e.Loops) != 2 {
 			t.Fatalf("deploy default/web: %+v", e)
 		}
-		for _, l := range e.Looks {
+		for _, l := range e.Loops {
 			if l.Loop == "test" && (l.Of != "Deployment default/web" || l.Next.Sub(now) < 59*time.Minute) {
 				t.Errorf("look %+v", l)
 			}
 		}
 		// A ReplicaSet is looked at through its owner, and its name is no key of a loop of Deployments.
-		if e = explain("replicasets.apps", "default/web-1"); len(e.Owners) != 1 || len(e.Looks) != 2 || e.Looks[0].Of != "Deployment default/web" && e.Looks[1].Of != "Deployment default/web" {
+		if e = explain("replicasets.apps", "default/web-1"); len(e.Owners) != 1 || len(e.Loops) != 2 || e.Loops[0].Of != "Deployment default/web" && e.Loops[1].Of != "Deployment default/web" {
 			t.Errorf("its ReplicaSet: %+v", e)
 		}
-		if e = explain("ReplicaSet", "default/bad"); e.Cached != nil || len(e.Looks) != 0 {
+		if e = explain("ReplicaSet", "default/bad"); e.Cached != nil || len(e.Loops) != 0 {
 			t.Errorf("a ReplicaSet of the name of a Deployment: %+v", e)
 		}
-		if e = explain("", "default/bad"); len(e.Looks) != 1 || e.Looks[0].Entries[0].Error != hostile {
+		if e = explain("", "default/bad"); len(e.Loops) != 1 || e.Loops[0].Entries[0].Error != hostile {
 			t.Errorf("without a kind: %+v", e)
 		}
 		if _, err := s.Explain("pod", "default/web", now); err == nil || !strings.Contains(err.Error(), "deployments, replicasets") {

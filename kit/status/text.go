@@ -56,10 +56,10 @@ func WriteExplanation(w io.Writer, e *Explanation, now time.Time) error {
 	for _, o := range e.Owners {
 		fmt.Fprintf(t, "owned by %s %s\t%s\n", o.Kind, o.Name, o.text(now))
 	}
-	if len(e.Looks) == 0 {
+	if len(e.Loops) == 0 {
 		fmt.Fprintf(t, "\nNo controller has a record of reconciling it. %s\n", memory)
 	}
-	for _, l := range e.Looks {
+	for _, l := range e.Loops {
 		fmt.Fprintf(t, "\n%s reconciled %s\n", l.Loop, l.Of)
 		if l.Running != "" {
 			fmt.Fprintf(t, "  running now, for %s\n", l.Running)
@@ -79,7 +79,7 @@ func WriteExplanation(w io.Writer, e *Explanation, now time.Time) error {
 }
 
 // shown returns the entries of a look that fit on a screen.
-func (e *Explanation) shown(l Look) []kit.Entry { return l.Entries[:min(len(l.Entries), 20)] }
+func (e *Explanation) shown(l LoopHistory) []kit.Entry { return l.Entries[:min(len(l.Entries), 20)] }
 
 func (c Cached) text(now time.Time) string {
 	s := fmt.Sprintf("created %s ago, resourceVersion %s, uid %s", duration(now.Sub(c.Created)), c.ResourceVersion, c.UID)

@@ -143,10 +143,10 @@ type explainView struct {
 	Kind, Object, Error string
 	Subject             string
 	Owners              []fact
-	Looks               []lookView
+	Loops               []historyView
 }
 
-type lookView struct {
+type historyView struct {
 	Loop, Link, Of, Running, Next string
 	Entries                       []entryRow
 }
@@ -166,12 +166,12 @@ func (p *Page) explainView(req *http.Request, e *Explanation, kind, object strin
 	for _, o := range e.Owners {
 		v.Owners = append(v.Owners, fact{o.Kind + " " + o.Name, o.text(now)})
 	}
-	for _, l := range e.Looks {
+	for _, l := range e.Loops {
 		next := "when something changes"
 		if !l.Next.IsZero() {
 			next = until(l.Next, now) + ", or when something changes"
 		}
-		v.Looks = append(v.Looks, lookView{
+		v.Loops = append(v.Loops, historyView{
 			Loop: l.Loop, Link: Path + "/" + l.Loop, Of: l.Of, Running: l.Running, Next: next, Entries: p.entryRows(l.Loop, e.shown(l), now),
 		})
 	}

@@ -157,7 +157,7 @@ func (v explainView) write(m *markup) {
 	m.raw("</section>\n")
 	writeAsk(m, v.Kind, v.Object)
 	m.unless("p", v.Error, "class", "whybig")
-	for _, l := range v.Looks {
+	for _, l := range v.Loops {
 		m.raw("<section><h2>")
 		m.element("a", l.Loop, "href", l.Link)
 		m.element("span", " reconciled "+l.Of, "class", "dim")
@@ -170,7 +170,7 @@ func (v explainView) write(m *markup) {
 		writeEntries(m, l.Entries)
 		m.raw("</section>\n")
 	}
-	if v.Error == "" && len(v.Looks) == 0 {
+	if v.Error == "" && len(v.Loops) == 0 {
 		m.element("p", "No controller has a record of reconciling it. "+memory, "class", "calm")
 	}
 	m.foot(v.frame)

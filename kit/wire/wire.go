@@ -16,29 +16,29 @@ type Message struct {
 	Needs []int
 }
 
-// Cut is a Message that is ready to be applied. It is immutable.
-type Cut struct {
-	drop, needs uint64 // sets of field numbers
-	in          []*Cut // by field number; nil: nothing is left out of it
+// Filter applies a Message. It is immutable.
+type Filter struct {
+	drop, needs uint64    // sets of field numbers
+	in          []*Filter // by field number; nil: nothing is left out of it
 }
 
 // limit is above all field numbers that a Message can name. What is beyond always stays.
 const limit = 64
 
-// New returns the Cut of a Message.
-func New(m Message) *Cut {
-	c := &Cut{drop: set(m.Drop), needs: set(m.Needs)}
+// New returns the Filter that applies a Message.
+func New(m Message) *Filter {
+	f := &Filter{drop: set(m.Drop), needs: set(m.Needs)}
 	if len(m.Keep) > 0 {
-		c.drop = ^set(m.Keep)
+		f.drop = ^set(m.Keep)
 	}
 	for field, inner := range m.In {
-		if field >= len(c.in) {
-			c.in = append(c.in, make([]*Cut, field+1-len(c.in))...)
+		if field >= len(f.in) {
+			f.in = append(f.in, make([]*Filter, field+1-len(f.in))...)
 		}
-		c.in[field] = New(inner)
-		c.drop &^= 1 << field
+		f.in[field] = New(inner)
+		f.drop &^= 1 << field
 	}
-	return c
+	return f
 }
 
 func set(fields []int) (s uint64) {
@@ -50,57 +50,57 @@ func set(fields []int) (s uint64) {
 
 // Append appends a message without what is to be left out, and is never longer for it. ok is false if the message cannot
 // be read; then nothing that was appended counts.
-func (c *Cut) Append(out, message []byte) (_ []byte, ok bool) {
+func (f *Filter) Append(out, message []byte) (_ []byte, ok bool) {
 	begin, has := len(out), uint64(0)
 	kept := 0 // where what stays and has not been copied yet begins
 	for at := 0; at < len(message); {
-		f, ok := read(message[at:])
+		field, ok := read(message[at:])
 		if !ok {
 			return out, false
 		}
-		next := at + f.size
-		switch inner := c.inner(f.number); {
-		case f.number < limit && c.drop>>f.number&1 == 1:
+		next := at + field.size
+		switch inner := f.inner(field.number); {
+		case field.number < limit && f.drop>>field.number&1 == 1:
 			out = append(out, message[kept:at]...)
 			kept = next
-		case inner != nil && f.bytes:
+		case inner != nil && field.bytes:
 			out = append(out, message[kept:at]...)
 			kept = next
 			before := len(out)
-			if out, ok = inner.nest(out, message[at:next], f.head); !ok {
+			if out, ok = inner.nest(out, message[at:next], field.head); !ok {
 				return out, false
 			}
 			if len(out) > before {
-				has |= 1 << f.number
+				has |= 1 << field.number
 			}
-		case f.number < limit:
-			has |= 1 << f.number
+		case field.number < limit:
+			has |= 1 << field.number
 		}
 		at = next
 	}
-	if c.needs != 0 && c.needs&has == 0 {
+	if f.needs != 0 && f.needs&has == 0 {
 		return out[:begin], true
 	}
 	return append(out, message[kept:]...), true
 }
 
-func (c *Cut) inner(number uint64) *Cut {
-	if number < uint64(len(c.in)) {
-		return c.in[number]
+func (f *Filter) inner(number uint64) *Filter {
+	if number < uint64(len(f.in)) {
+		return f.in[number]
 	}
 	return nil
 }
 
 // nest appends a field that is a message, with head bytes of tag and length before it. The length of what stays is put
 // in the place of the old one, which is at least as wide.
-func (c *Cut) nest(out, field []byte, head int) (_ []byte, ok bool) {
+func (f *Filter) nest(out, field []byte, head int) (_ []byte, ok bool) {
 	begin := len(out)
 	out = append(out, field[:head]...)
-	if out, ok = c.Append(out, field[head:]); !ok {
+	if out, ok = f.Append(out, field[head:]); !ok {
 		return out, false
 	}
 	length := len(out) - begin - head
-	if length == 0 && c.needs != 0 {
+	if length == 0 && f.needs != 0 {
 		return out[:begin], true
 	}
 	tag := uvarintSize(field)

@@ -29,10 +29,10 @@ func message(parts ...any) []byte {
 	return out
 }
 
-func TestCut(t *testing.T) {
+func TestFilter(t *testing.T) {
 	long := string(make([]byte, 300))
 	for name, c := range map[string]struct {
-		cut      Message
+		message  Message
 		in, want []byte
 	}{
 		"nothing":                       {Message{}, message(1, "a", 2, 5), message(1, "a", 2, 5)},
@@ -52,7 +52,7 @@ func TestCut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := New(c.cut).Append([]byte("before"), c.in)
+			got, ok := New(c.message).Append([]byte("before"), c.in)
 			if want := append([]byte("before"), c.want...); !ok || !bytes.Equal(got, want) {
 				t.Errorf("got %q, %v\nwant %q", got, ok, want)
 			}
@@ -61,7 +61,7 @@ func TestCut(t *testing.T) {
 }
 
 func TestWhatIsNoMessageIsRefused(t *testing.T) {
-	cut := New(Message{Drop: []int{2}, In: map[int]Message{1: {Drop: []int{1}}}})
+	filter := New(Message{Drop: []int{2}, In: map[int]Message{1: {Drop: []int{1}}}})
 	for name, in := range map[string][]byte{
 		"a tag without a content":      {2 << 3},
 		"a tag that does not end":      {0x80},
@@ -72,7 +72,7 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 		"a type that is not used":      {2<<3 | 3},
 		"a message that is none":       message(1, "\xff"),
 	} {
-		if got, ok := cut.Append(nil, in); ok {
+		if got, ok := filter.Append(nil, in); ok {
 			t.Errorf("%s: %q became %q", name, in, got)
 		}
 	}
@@ -80,7 +80,7 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 
 // Whatever the bytes are, there is no panic and nothing is written beyond the place of the message.
 func TestAnyBytes(t *testing.T) {
-	cut := New(Message{Drop: []int{2}, In: map[int]Message{1: {Keep: []int{1}, Needs: []int{1}}, 3: {In: map[int]Message{3: {Drop: []int{1}}}}}})
+	filter := New(Message{Drop: []int{2}, In: map[int]Message{1: {Keep: []int{1}, Needs: []int{1}}, 3: {In: map[int]Message{3: {Drop: []int{1}}}}}})
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
 		in := make([]byte, r.IntN(24))
@@ -88,7 +88,7 @@ func TestAnyBytes(t *testing.T) {
 			in[i] = byte(r.IntN(32)) // small numbers are likely tags and lengths
 		}
 		before := slices.Clone(in)
-		if out, ok := cut.Append(make([]byte, 0, len(in)), in); ok && len(out) > len(in) {
+		if out, ok := filter.Append(make([]byte, 0, len(in)), in); ok && len(out) > len(in) {
 			t.Fatalf("%q grew to %q", in, out)
 		}
 		if !bytes.Equal(in, before) {

@@ -51,12 +51,12 @@ func TestStatusCommands(t *testing.T) {
 	}
 	var explained struct {
 		Kind  string
-		Looks []struct {
+		Loops []struct {
 			Entries []struct{ Key, Outcome string }
 		}
 	}
 	out = must(e.ask(t, p, "explain", "Deployment", ns+"/web", "-o", "json"))(t)
-	if err := json.Unmarshal([]byte(out), &explained); err != nil || explained.Kind != "Deployment" || len(explained.Looks) == 0 || explained.Looks[0].Entries[0].Key != ns+"/web" {
+	if err := json.Unmarshal([]byte(out), &explained); err != nil || explained.Kind != "Deployment" || len(explained.Loops) == 0 || explained.Loops[0].Entries[0].Key != ns+"/web" {
 		t.Errorf("as JSON: %v\n%s", err, out)
 	}
 	if out, err := e.ask(t, p, "explain", "dragon", ns+"/web"); err == nil || !strings.HasPrefix(out, "Error: no controller here watches the kind \"dragon\"") {

@@ -49,15 +49,15 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	if err := r.report(ctx, set, spec, status); err != nil {
 		return kit.Done, err
 	}
-	next := nextLook(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now)
+	next := nextReconcile(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now)
 	if scaling != nil {
 		return next, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling)
 	}
 	return kit.Sooner(rest, next), nil
 }
 
-// nextLook asks for a reconcile when the next pod has been ready for long enough.
-func nextLook(spec Spec, ready, available int32, pods observed, now time.Time) kit.Result {
+// nextReconcile asks for a reconcile when the next pod has been ready for long enough.
+func nextReconcile(spec Spec, ready, available int32, pods observed, now time.Time) kit.Result {
 	if spec.MinReadySeconds <= 0 || ready == available {
 		return kit.Done
 	}

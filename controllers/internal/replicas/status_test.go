@@ -162,7 +162,7 @@ func TestNextLook(t *testing.T) {
 		{"no time asked for", 0, 3, 3, pods, kit.Done},
 		{"ready since nobody knows when", 10, 1, 0, undated, kit.After(10 * time.Second)},
 	} {
-		if got := nextLook(webSpec(3, c.minReady), c.ready, c.available, c.pods, now); got != c.want {
+		if got := nextReconcile(webSpec(3, c.minReady), c.ready, c.available, c.pods, now); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
