@@ -83,7 +83,7 @@ vulncheck: ## look for calls of vulnerable code; needs https://vuln.go.dev, or a
 	for m in $(MODULES); do echo "vulncheck $$m"; (cd $$m && "$$dir/govulncheck" ./...) || exit 1; done
 
 lint: ## gofmt, vet and staticcheck in every module, and shellcheck where it is installed
-	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt: the files above are not formatted" >&2; exit 1; }
+	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { printf 'gofmt: these files are not formatted:\n%s\n' "$$files" >&2; exit 1; }; }
 	@for m in $(MODULES); do echo "vet and staticcheck $$m"; \
 	  (cd $$m && go vet ./... && go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck >/dev/null && "$$(go -C $(CURDIR) tool -n honnef.co/go/tools/cmd/staticcheck)" ./...) || exit 1; done
 	@if command -v shellcheck >/dev/null; then echo "shellcheck"; shellcheck -x $$(git ls-files '*.sh' .ci/run); \
