@@ -80,6 +80,9 @@ func (r *reconciler) supply(ctx context.Context, s *state, t task) error {
 // repair gives a pod back its labels and claims, and its claims their owners.
 func (r *reconciler) repair(ctx context.Context, s *state, t task) error {
 	err := r.mend(ctx, s, t)
+	if apierrors.IsNotFound(err) {
+		return nil // it has gone meanwhile, and that wakes the set
+	}
 	r.events.pod(s.set, updating, t.pod.Name, err)
 	if err != nil {
 		return fmt.Errorf("repair pod %s: %w", klog.KObj(t.pod), err)

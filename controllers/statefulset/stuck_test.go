@@ -216,3 +216,21 @@ func TestHistoryIsTruncatedThoughANewRevisionIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestAPodThatGoesWhileItIsRepairedIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, newSet("web", 2))
+		before := c.pod("web-1").UID
+		c.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "patch" && r.Name == "web-1" && c.pod("web-1").UID == before {
+				c.Remove(t, c.pod("web-1"))
+			}
+			return nil
+		})
+		c.changePod("web-1", func(p *corev1.Pod) { delete(p.Labels, appsv1.StatefulSetPodNameLabel) })
+		c.Pass(time.Minute)
+		if got := c.events("FailedUpdate"); len(got) > 0 || c.pod("web-1").UID == before || c.numbers("web")[1] != 2 {
+			t.Errorf("pods %s, events %q", c.pods(), got)
+		}
+	})
+}
