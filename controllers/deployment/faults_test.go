@@ -8,12 +8,15 @@ import (
 	"orrery/kit/kittest"
 )
 
-// obey gives every ReplicaSet its desired number of pods.
+// obey gives every ReplicaSet its desired number of pods. Those of bad templates never become available.
 func obey(t *testing.T, api *kittest.API) {
 	t.Helper()
 	for _, rs := range kittest.List[appsv1.ReplicaSet](t, api, "") {
 		n := *rs.Spec.Replicas
-		want := appsv1.ReplicaSetStatus{Replicas: n, ReadyReplicas: n, AvailableReplicas: n, FullyLabeledReplicas: n, ObservedGeneration: rs.Generation}
+		want := appsv1.ReplicaSetStatus{Replicas: n, FullyLabeledReplicas: n, ObservedGeneration: rs.Generation}
+		if rs.Spec.Template.Spec.NodeSelector == nil {
+			want.ReadyReplicas, want.AvailableReplicas = n, n
+		}
 		if rs.Status.Replicas != n || rs.Status.ObservedGeneration != rs.Generation {
 			rs.Status = want
 			api.Update(t, rs)
@@ -44,13 +47,17 @@ func TestFaultsAtEachWrite(t *testing.T) {
 	to := func(opts ...deploymentOption) func(*testing.T, *kittest.API) {
 		return func(t *testing.T, api *kittest.API) { change(t, api, "web", opts...) }
 	}
+	stuck := func(t *testing.T, api *kittest.API) { api.Create(t, newDeployment("web", 10, slack("3", "2"))) }
 	history := func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(0)) }
 	for name, p := range map[string]kittest.FaultTest{
-		"first rollout":    {Given: web()},
-		"rolling":          {Given: web(history), Change: to(image("img:2")), Always: within},
-		"recreating":       {Given: web(recreated), Change: to(image("img:2"))},
-		"scaling":          {Given: web(), Change: to(replicas(5))},
-		"back to a former": {Given: web(), Before: to(image("img:2")), Change: to(image("img:1"), replicas(2))},
+		"first rollout": {Given: web()},
+		"rolling":       {Given: web(history), Change: to(image("img:2")), Always: within},
+		"recreating":    {Given: web(recreated), Change: to(image("img:2"))},
+		"scaling":       {Given: web(), Change: to(replicas(5))},
+		// kubernetes/kubernetes#44734: the sizes of 8 and 5 keep their proportion, whatever was resized before a failure.
+		"scaling a stuck rollout up":   {Given: stuck, Before: to(image("img:2"), bad), Change: to(replicas(17))},
+		"scaling a stuck rollout down": {Given: stuck, Before: to(image("img:2"), bad), Change: to(replicas(4))},
+		"back to a former":             {Given: web(), Before: to(image("img:2")), Change: to(image("img:1"), replicas(2))},
 	} {
 		p.Run, p.World = []any{Descriptor()}, obey
 		t.Run(name, func(t *testing.T) { kittest.InjectFaults(t, p) })

@@ -113,6 +113,24 @@ func TestScalingDownWaitsForBrokenPods(t *testing.T) {
 	}
 }
 
+// kubernetes/kubernetes#123918
+func TestScalingDownDoesNotWaitForThePodToBecomeAvailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newSet("web", 2, minReady(30)))
+		c.Run(t, c.kubelets.init)
+		c.Run(t, Descriptor())
+		c.Pass(35 * time.Second)
+		if got := c.numbers("web"); got[1] != 2 || got[2] != 1 {
+			t.Fatalf("status %v", got)
+		}
+		c.change("web", replicas(1))
+		c.Pass(5 * time.Second)
+		if got := c.pods(); got != "web-0" {
+			t.Errorf("pods %s", got)
+		}
+	})
+}
+
 // kubernetes/kubernetes#67250 and #60164: upstream keeps it so, and says so.
 func TestABrokenPodIsNotReplacedByAGoodTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

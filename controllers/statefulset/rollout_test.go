@@ -63,6 +63,32 @@ func TestAPartitionHoldsTheLowerPodsBack(t *testing.T) {
 	})
 }
 
+// kubernetes/kubernetes#75498: a pod of neither revision that goes is none of the current ones.
+func TestPodsOfASupersededUpdateAreNotCountedAsCurrent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, newSet("web", 3, rolling("1", 1)))
+		c.change("web", image("img:2"))
+		c.Pass(time.Minute)
+		c.change("web", image("img:3"))
+		c.Pass(100 * time.Millisecond)
+		if got := c.numbers("web"); c.pods() != "-web-2 web-0 web-1" || got[3] != 1 || got[4] != 0 {
+			t.Errorf("pods %s, status %v", c.pods(), got)
+		}
+	})
+}
+
+// kubernetes/kubernetes#136831: upstream 1.37 does not wait for minReadySeconds here.
+func TestAnUpdateIsCompleteOnceAllPodsAreReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, newSet("web", 1, minReady(60)))
+		c.change("web", image("img:2"))
+		c.Pass(30 * time.Second)
+		if s := c.set("web").Status; s.CurrentRevision != s.UpdateRevision || s.ReadyReplicas != 1 || s.AvailableReplicas != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
 func TestARollbackTakesTheOldRevisionUpAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, newSet("web", 2))
