@@ -514,6 +514,34 @@ func TestAnEndOfDisruptionCountsSilenceAnew(t *testing.T) {
 	})
 }
 
+// TestADisruptionEndsThoughTheCacheOfLeasesIsBehind (k/k#141572): nodes come back, and another one comes, while the cache
+// does not show the leases that say so.
+func TestADisruptionEndsThoughTheCacheOfLeasesIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		c.Run(t, Descriptor())
+		c.live(time.Minute, nobody)
+		c.live(2*time.Minute, func(string) bool { return true })
+		leases := coordinationv1.SchemeGroupVersion.WithKind("Lease")
+		c.FreezeWatch(leases, true)
+		c.live(5*time.Second, nobody)
+		c.report("z0-n0", corev1.ConditionTrue)
+		c.Create(t, node("late", "zone0", ""))
+		c.live(30*time.Second, nobody)
+		c.FreezeWatch(leases, false)
+		c.report("z0-n1", corev1.ConditionTrue)
+		c.report("z0-n2", corev1.ConditionTrue)
+		c.live(10*time.Second, nobody)
+		if late := condition(c.node("late"), corev1.NodeReady); c.tainted() != 0 || late != nil {
+			t.Errorf("%d nodes tainted, late = %+v; all are in time", c.tainted(), late)
+		}
+		c.live(90*time.Second, only("z0-n2"))
+		if got := condition(c.node("z0-n2"), corev1.NodeReady).Status; got != corev1.ConditionUnknown || c.tainted() != 2 {
+			t.Errorf("z0-n2 = %s, %d nodes tainted; want it and the node that never reported", got, c.tainted())
+		}
+	})
+}
+
 func TestAZoneOfExcludedNodesIsTaintedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, 2)
