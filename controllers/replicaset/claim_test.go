@@ -62,6 +62,29 @@ func TestLabelsDecideWhoseAPodIs(t *testing.T) {
 	})
 }
 
+func TestAPodThatCannotBeReleasedIsReplacedAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newSet("web", 1))
+		first := pods(t, api)[0]
+		api.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "patch" && r.Name == first.Name {
+				return kittest.Refuse(403, "denied by a policy")
+			}
+			return nil
+		})
+		changePod(t, api, first, func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+		api.Pass(time.Minute)
+		if len(pods(t, api)) != 2 || get(t, api, "web").Status.Replicas != 1 {
+			t.Errorf("%d pods, status %+v", len(pods(t, api)), get(t, api, "web").Status)
+		}
+		api.Unreact()
+		api.Pass(20 * time.Minute)
+		if !api.Get(t, first) || ownerOf(first) != "" || len(pods(t, api)) != 2 {
+			t.Errorf("owner %q, %d pods after the policy was changed", ownerOf(first), len(pods(t, api)))
+		}
+	})
+}
+
 func TestAPodWithoutItsReferenceIsAdoptedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, newSet("web", 2))

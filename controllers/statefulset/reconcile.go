@@ -54,9 +54,9 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 	if err != nil {
 		return kit.Done, err
 	}
-	pods, err := r.claim(ctx, set, selector, recheck)
-	if err != nil {
-		return kit.Done, err
+	pods, unreleased := r.claim(ctx, set, selector, recheck)
+	if !claim.OnlyReleases(unreleased) {
+		return kit.Done, unreleased
 	}
 	var next kit.Result
 	revs, err := r.revisionsOf(ctx, set, sorted)
@@ -64,7 +64,7 @@ func (r *reconciler) Reconcile(ctx context.Context, key kit.Key) (kit.Result, er
 		next, err = r.sync(ctx, set, pods, revs)
 	}
 	// Surplus revisions may hold the quota that a new one waits for.
-	return next, errors.Join(err, r.truncate(ctx, set, pods, revs, sorted))
+	return next, errors.Join(unreleased, err, r.truncate(ctx, set, pods, revs, sorted))
 }
 
 // sync acts on a set, and then reports its state from before, without the pods that were deleted for an update.
@@ -125,7 +125,7 @@ func (r *reconciler) claim(ctx context.Context, set *appsv1.StatefulSet, selecto
 	}
 	pods, err := claimer.Claim(ctx, candidates)
 	if err != nil {
-		return nil, fmt.Errorf("claim pods for %s: %w", klog.KObj(set), err)
+		err = fmt.Errorf("claim pods for %s: %w", klog.KObj(set), err)
 	}
-	return pods, nil
+	return pods, err
 }

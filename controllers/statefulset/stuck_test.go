@@ -234,3 +234,20 @@ func TestAPodThatGoesWhileItIsRepairedIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+func TestAPodThatCannotBeReleasedHoldsNoOtherOfAParallelSetUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newSet("web", 2, parallel))
+		c.refuse("patch pods web-0")
+		c.Run(t, c.kubelets.init)
+		c.Run(t, Descriptor())
+		c.Pass(time.Minute)
+		c.changePod("web-0", func(p *corev1.Pod) { p.Labels["app"] = "debug" })
+		c.Pass(time.Minute)
+		c.change("web", replicas(4))
+		c.Pass(time.Minute)
+		if got := c.numbers("web"); c.pods() != "web-0 web-1 web-2 web-3" || got[1] != 3 {
+			t.Errorf("pods %s, status %v", c.pods(), got)
+		}
+	})
+}

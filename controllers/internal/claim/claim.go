@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,6 +151,24 @@ func (c *Claimer[P]) release(ctx context.Context, objs []P) error {
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 			return nil
 		}
-		return fmt.Errorf("release %s: %w", klog.KObj(objs[i]), err)
+		return &releaseError{fmt.Errorf("release %s: %w", klog.KObj(objs[i]), err)}
 	})
+}
+
+type releaseError struct{ error }
+
+func (e *releaseError) Unwrap() error { return e.error }
+
+// OnlyReleases reports whether nothing but releases has failed in a Claim, or nothing at all. What could not be released is
+// not among the claimed objects, and the owner can go on without it.
+func OnlyReleases(err error) bool {
+	switch e := err.(type) {
+	case nil, *releaseError:
+		return true
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(one error) bool { return !OnlyReleases(one) })
+	case interface{ Unwrap() error }:
+		return OnlyReleases(e.Unwrap())
+	}
+	return false
 }

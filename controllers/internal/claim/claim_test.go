@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -247,5 +248,24 @@ func TestRecheckRefusesANamesake(t *testing.T) {
 	}
 	if err := Recheck(newOwner(false), func(context.Context) (*corev1.Pod, error) { return newOwner(false), nil })(t.Context()); err != nil {
 		t.Errorf("a live owner may not adopt: %v", err)
+	}
+}
+
+func TestOnlyReleases(t *testing.T) {
+	release, other := error(&releaseError{errors.New("no")}), errors.New("no")
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, true},
+		{release, true},
+		{fmt.Errorf("claim: %w", errors.Join(release, release)), true},
+		{other, false},
+		{errors.Join(release, other), false},
+		{fmt.Errorf("claim: %w", errors.Join(errors.Join(other), release)), false},
+	} {
+		if got := OnlyReleases(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 type observed struct {
 	active      []*corev1.Pod // claimed; the slice is ours, the pods are shared
 	terminating int           // number of owned and matching pods that are being deleted
+	unreleased  error         // of pods that do not match and could not be released
 }
 
 // claim finds the pods of an object. It adopts those that match and nobody controls, and releases those that the object
@@ -35,9 +36,12 @@ func (r *reconciler[T, P]) claim(ctx context.Context, set P, selector labels.Sel
 	}
 	active, err := claimer.Claim(ctx, candidates)
 	if err != nil {
-		return observed{}, fmt.Errorf("claim pods for %s: %w", klog.KObj(set), err)
+		err = fmt.Errorf("claim pods for %s: %w", klog.KObj(set), err)
 	}
-	return observed{active: active, terminating: terminating}, nil
+	if !claim.OnlyReleases(err) {
+		return observed{}, err
+	}
+	return observed{active: active, terminating: terminating, unreleased: err}, nil
 }
 
 // sift returns the active ones of an object's own pods, in the same slice, and counts those that match and are being

@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,9 +52,9 @@ func (r *reconciler[T, P]) Reconcile(ctx context.Context, set P) (kit.Result, er
 	}
 	next := nextReconcile(spec, status.ReadyReplicas, status.AvailableReplicas, pods, now)
 	if scaling != nil {
-		return next, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling)
+		return next, errors.Join(pods.unreleased, fmt.Errorf("bring %s to %d replicas: %w", klog.KObj(set), spec.Replicas, scaling))
 	}
-	return kit.Sooner(rest, next), nil
+	return kit.Sooner(rest, next), pods.unreleased
 }
 
 // nextReconcile asks for a reconcile when the next pod has been ready for long enough.
