@@ -69,7 +69,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		fetch:   fetch.Add,
 		recheck: recheck.AddAfter,
 	}
-	w := &wakeups{roster: r.roster, recorder: cc.Recorder, later: again.AddAfter}
+	w := &watches{roster: r.roster, recorder: cc.Recorder, later: again.AddAfter}
 	err := kit.NewController(cc, r).
 		Watch(
 			kit.For[policyv1.PodDisruptionBudget](),

@@ -40,13 +40,16 @@ func (c *certificate) watch(ctx context.Context, every time.Duration) {
 		case <-t.C:
 		}
 		changed, err := c.load()
-		switch {
-		case err != nil && err.Error() != said:
+		if changed {
+			c.log.Info("Webhook certificate loaded again because it changed", "file", c.certFile)
+		}
+		if err == nil {
+			said = ""
+			continue
+		}
+		if err.Error() != said {
 			said = err.Error()
 			c.log.Error(err, "Webhook certificate not loaded again; the last one stays in use")
-		case changed:
-			said = ""
-			c.log.Info("Webhook certificate loaded again because it changed", "file", c.certFile)
 		}
 	}
 }

@@ -22,15 +22,15 @@ import (
 // and not the new scale.
 const settleTime = 5 * time.Second
 
-// wakeups maps changes of other objects to the budgets to reconcile.
-type wakeups struct {
+// watches maps changes of other objects to the budgets to reconcile.
+type watches struct {
 	roster   *roster.Roster
 	recorder record.EventRecorder
 	later    func(budget kit.Key, in time.Duration)
 }
 
 // podChanged returns the budgets whose numbers may change with a pod, and keeps the roster up to date.
-func (w *wakeups) podChanged(old, pod *corev1.Pod) []kit.Key {
+func (w *watches) podChanged(old, pod *corev1.Pod) []kit.Key {
 	var is []kit.Key
 	switch {
 	case pod == nil:
@@ -65,7 +65,7 @@ func controllerUID(pod *corev1.Pod) types.UID {
 }
 
 // overlap warns about a pod with several budgets, which the eviction API refuses to evict.
-func (w *wakeups) overlap(pod *corev1.Pod, budgets []kit.Key) {
+func (w *watches) overlap(pod *corev1.Pod, budgets []kit.Key) {
 	if len(budgets) < 2 {
 		return
 	}
@@ -74,7 +74,7 @@ func (w *wakeups) overlap(pod *corev1.Pod, budgets []kit.Key) {
 		fmt.Sprintf("Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", pod.Namespace, pod.Name, first.Name))
 }
 
-func (w *wakeups) deploymentResized(old, d *appsv1.Deployment) []kit.Key {
+func (w *watches) deploymentResized(old, d *appsv1.Deployment) []kit.Key {
 	if old == nil || d == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (w *wakeups) deploymentResized(old, d *appsv1.Deployment) []kit.Key {
 }
 
 // replicaSetResized ignores the ReplicaSets of Deployments: only the scale of the Deployment counts.
-func (w *wakeups) replicaSetResized(old, set *appsv1.ReplicaSet) []kit.Key {
+func (w *watches) replicaSetResized(old, set *appsv1.ReplicaSet) []kit.Key {
 	if old == nil || set == nil {
 		return nil
 	}
@@ -92,14 +92,14 @@ func (w *wakeups) replicaSetResized(old, set *appsv1.ReplicaSet) []kit.Key {
 	return w.resized(set.Namespace, set.Spec.Template.Labels, old.Spec.Replicas, set.Spec.Replicas)
 }
 
-func (w *wakeups) statefulSetResized(old, set *appsv1.StatefulSet) []kit.Key {
+func (w *watches) statefulSetResized(old, set *appsv1.StatefulSet) []kit.Key {
 	if old == nil || set == nil {
 		return nil
 	}
 	return w.resized(set.Namespace, set.Spec.Template.Labels, old.Spec.Replicas, set.Spec.Replicas)
 }
 
-func (w *wakeups) replicationControllerResized(old, rc *corev1.ReplicationController) []kit.Key {
+func (w *watches) replicationControllerResized(old, rc *corev1.ReplicationController) []kit.Key {
 	if old == nil || rc == nil || rc.Spec.Template == nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (w *wakeups) replicationControllerResized(old, rc *corev1.ReplicationContro
 
 // resized returns the budgets of the pods with these labels if their owner is scaled up. If it is scaled down the budgets
 // are requeued later: a lower scale allows more disruptions, which the owner is about to use up by deleting pods itself.
-func (w *wakeups) resized(namespace string, labels map[string]string, was, is *int32) []kit.Key {
+func (w *watches) resized(namespace string, labels map[string]string, was, is *int32) []kit.Key {
 	before, now := number(was), number(is)
 	if before == now {
 		return nil
