@@ -65,7 +65,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		recorder:        cc.Recorder,
 		withTerminating: cc.Gates.Enabled(terminatingReplicas),
 	}
-	w := &wakeups{deployments: deployments, sets: sets, pods: pods}
+	w := &watches{deployments: deployments, sets: sets, pods: pods}
 	return true, kit.NewController(cc, kit.Objects(deployments, r)).
 		Watch(
 			kit.For[appsv1.Deployment](),

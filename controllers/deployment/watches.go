@@ -18,8 +18,8 @@ func bySelector() cache.Index[*appsv1.Deployment] {
 	}}
 }
 
-// wakeups maps changes of other objects to the Deployments to reconcile.
-type wakeups struct {
+// watches maps changes of other objects to the Deployments to reconcile.
+type watches struct {
 	deployments cache.Store[*appsv1.Deployment]
 	sets        cache.Store[*appsv1.ReplicaSet]
 	pods        cache.Store[*corev1.Pod]
@@ -27,7 +27,7 @@ type wakeups struct {
 
 // adopters returns the Deployments that may adopt a ReplicaSet which was created without a controller, lost its
 // controller, or had its labels changed while it had none.
-func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
+func (w *watches) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
 	if !claim.Orphaned(old, new) {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (w *wakeups) adopters(old, new *appsv1.ReplicaSet) []kit.Key {
 
 // emptied returns the Deployment of a ReplicaSet whose last pod has ended, if its strategy is Recreate: it waits for that.
 // The status of the ReplicaSet, through which other changes of pods reach a Deployment, does not count terminating pods.
-func (w *wakeups) emptied(old, new *corev1.Pod) []kit.Key {
+func (w *watches) emptied(old, new *corev1.Pod) []kit.Key {
 	if old == nil || new != nil && (mayRun(new) || !mayRun(old)) {
 		return nil
 	}

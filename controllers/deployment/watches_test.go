@@ -23,7 +23,7 @@ func TestWhichChangesOfAnOrphanWakeADeployment(t *testing.T) {
 	}
 	owned := orphan(func(rs *appsv1.ReplicaSet) { rs.OwnerReferences = []metav1.OwnerReference{{Controller: new(true)}} })
 	synctest.Test(t, func(t *testing.T) {
-		var w wakeups
+		var w watches
 		api := kittest.New(t, newDeployment("web", 1))
 		api.Run(t, func(cc kit.ControllerContext) (bool, error) {
 			w.deployments = kit.Store(cc, bySelector())

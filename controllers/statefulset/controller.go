@@ -83,7 +83,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		allowances: podctl.NewAllowances(),
 	}
 	r.pods = kit.Store(cc, r.byOwner, r.namesakes)
-	w := wakeups{sets: r.sets}
+	w := watches{sets: r.sets}
 	b := kit.NewController(cc, r).
 		Watch(
 			kit.For[appsv1.StatefulSet](),

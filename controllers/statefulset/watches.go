@@ -34,14 +34,14 @@ func namesakes() cache.Index[*corev1.Pod] {
 
 func namesake(namespace, set string) string { return namespace + "/" + set }
 
-// wakeups finds the sets that changes of objects of others concern.
-type wakeups struct {
+// watches finds the sets that changes of objects of others concern.
+type watches struct {
 	sets cache.Store[*appsv1.StatefulSet]
 }
 
 // ofNamesakes returns the set that the name of a changed pod points to, if it does not own the pod: the set may adopt the
 // pod, or create its own once the name is free. Going by the name saves a search through all selectors.
-func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
+func (w watches) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 	pod := new
 	if pod == nil {
 		pod = old
@@ -68,7 +68,7 @@ func (w wakeups) ofNamesakes(old, new *corev1.Pod) []kit.Key {
 
 // waiting returns the sets that may have waited for a claim to be deleted, or for an owner to release it. Their pods have
 // not been created or not been started, so no event of a pod would wake them.
-func (w wakeups) waiting(old, new *corev1.PersistentVolumeClaim) (keys []kit.Key) {
+func (w watches) waiting(old, new *corev1.PersistentVolumeClaim) (keys []kit.Key) {
 	if old == nil || new != nil && len(new.OwnerReferences) >= len(old.OwnerReferences) {
 		return nil
 	}

@@ -145,7 +145,7 @@ func TestStatusIsTheSameUntilANumberChanges(t *testing.T) {
 	}
 }
 
-func TestNextLook(t *testing.T) {
+func TestNextReconcile(t *testing.T) {
 	pods := observed{active: []*corev1.Pod{pod(web, readyFor(3*time.Second)), pod(web, readyFor(time.Minute)), pod(web, readyFor(8*time.Second))}}
 	undated := observed{active: []*corev1.Pod{pod(web, func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
