@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"orrery/hack/localcluster/cluster"
 )
@@ -23,7 +22,10 @@ func TestAnElasticJobThatIsCutDownTwice(t *testing.T) {
 	}
 	s := &jobStage{e, e.namespace(t, "jobs")}
 	s.run(t, "elastic", forever, sized(6, 6, indexed))
-	eventually(t, "all pods run", func() error { return differ("ready", ptr.Deref(s.job(t, "elastic").Status.Ready, 0), 6) })
+	eventually(t, "all pods run", func() error {
+		ready := s.job(t, "elastic").Status.Ready
+		return differ("all are ready", ready != nil && *ready == 6, true)
+	})
 	s.succeed(t, "elastic", "2", "3", "4", "5")
 	s.reach(t, map[string]string{"elastic": "2 active, 4 succeeded, 0 failed, completed 2-5"})
 	e.stopManager(t)
