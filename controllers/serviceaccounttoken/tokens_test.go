@@ -187,10 +187,13 @@ func TestACompleteSecretWithoutUIDGoesWithItsAccount(t *testing.T) {
 				run(t, api, options.Shared{ServiceAccountKeyFile: key})
 				api.Settle()
 				api.Expect(t)
+				accounts := corev1.SchemeGroupVersion.WithKind("ServiceAccount")
+				api.FreezeWatch(accounts, true) // until it is made again
 				api.Remove(t, a)
 				if again {
 					api.Create(t, account("till"))
 				}
+				api.FreezeWatch(accounts, false)
 				api.Settle()
 				if kept := api.Get(t, s); kept != again {
 					t.Errorf("the Secret is there: %t; want %t", kept, again)
