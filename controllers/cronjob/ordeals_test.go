@@ -1,7 +1,6 @@
 package cronjob
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -26,63 +25,18 @@ type world struct {
 	api     *kittest.API
 	rand    *rand.Rand
 	policy  batchv1.ConcurrencyPolicy
-	running *kittest.Running
+	process *kittest.Mortal
 
-	mu      sync.Mutex // guards the fields below
-	left    int        // writes until the controller is killed; negative: it lives
-	loses   bool       // the answer to the last of them
-	dead    bool
+	mu      sync.Mutex      // guards the fields below
 	started map[string]int  // how often each Job was made
 	unknown map[string]bool // Jobs that somebody deleted before their slot was on record: nobody can know of them
 }
 
-var errKilled = errors.New("the process is gone")
-
-func (w *world) begin(writes int) {
-	w.mu.Lock()
-	w.left, w.loses, w.dead = writes, w.rand.IntN(2) == 0, false
-	w.mu.Unlock()
-	w.running = w.api.Run(w.t, Descriptor())
-}
-
-func (w *world) restart(writes int) {
-	w.mu.Lock()
-	w.dead = true
-	w.mu.Unlock()
-	w.running.Stop()
-	w.api.ForgetCache()
-	w.begin(writes)
-}
-
-func (w *world) killed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dead
-}
-
-// call sees every call before it is carried out.
-func (w *world) call(r *kittest.Request) *kittest.Reaction {
-	if r.User != Name || r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead || w.left == 0 {
-		w.dead = true
-		return &kittest.Reaction{Err: errKilled}
-	}
-	lost := false
-	if w.left > 0 {
-		w.left--
-		lost = w.left == 0 && w.loses
-	}
+// write sees every write before it is carried out.
+func (w *world) write(r *kittest.Request) {
 	if r.Verb == "create" && r.Resource.Resource == "jobs" {
 		w.starting(r.Object.GetName())
 	}
-	if lost {
-		return &kittest.Reaction{Drop: true}
-	}
-	return nil
 }
 
 // starting holds what must be true when a Job is made.
@@ -95,6 +49,8 @@ func (w *world) starting(name string) {
 			w.t.Errorf("%s is started while %s runs", name, j.Name)
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.started[name]++; w.started[name] > 1 && !w.unknown[name] {
 		w.t.Errorf("%s is started again", name)
 	}
@@ -166,7 +122,7 @@ func (w *world) settle() {
 	w.t.Helper()
 	w.api.DelayWatch(ownerKind, 0)
 	w.api.DelayWatch(batchv1.SchemeGroupVersion.WithKind("Job"), 0)
-	w.restart(-1)
+	w.process.Restart(-1)
 	change(w.t, w.api, "c", suspended(false), history(2, 1), func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = nil })
 	w.api.Pass(6 * time.Minute) // what failed is tried again
 	w.api.Pass(time.Until(time.Now().Truncate(time.Minute).Add(70 * time.Second)))
@@ -210,11 +166,11 @@ func TestNoSlotIsRunTwiceWhateverHappens(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := &world{
-						t: t, api: kittest.New(t, newCronJob("c", "* * * * *", policy(p))), rand: rand.New(rand.NewPCG(seed, seed)), policy: p, left: -1,
+						t: t, api: kittest.New(t, newCronJob("c", "* * * * *", policy(p))), rand: rand.New(rand.NewPCG(seed, seed)), policy: p,
 						started: map[string]int{}, unknown: map[string]bool{},
 					}
-					w.api.React(w.call)
-					w.begin(w.rand.IntN(8))
+					w.process = w.api.Mortal(t, Descriptor(), w.rand, w.write)
+					w.process.Start(w.rand.IntN(8))
 					for range 100 {
 						switch w.rand.IntN(8) {
 						case 0:
@@ -225,8 +181,8 @@ func TestNoSlotIsRunTwiceWhateverHappens(t *testing.T) {
 							w.live()
 						}
 						w.api.Pass(time.Duration(w.rand.IntN(40000)) * time.Millisecond)
-						if w.killed() || w.rand.IntN(20) == 0 {
-							w.restart(w.rand.IntN(8))
+						if w.process.Killed() || w.rand.IntN(20) == 0 {
+							w.process.Restart(w.rand.IntN(8))
 						}
 					}
 					w.settle()

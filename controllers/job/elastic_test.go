@@ -132,7 +132,7 @@ func TestAJobEndsWhateverItsSpecBecomes(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, seed, newJob("j", opts...))
 					w.loose = true
-					w.begin(w.rand.IntN(12))
+					w.process.Start(w.rand.IntN(12))
 					for range 60 {
 						switch w.rand.IntN(10) {
 						case 0:
@@ -149,8 +149,8 @@ func TestAJobEndsWhateverItsSpecBecomes(t *testing.T) {
 							w.live(25)
 						}
 						w.api.Pass(time.Duration(w.rand.IntN(800)) * time.Millisecond)
-						if w.killed() || w.rand.IntN(20) == 0 {
-							w.restart(w.rand.IntN(12))
+						if w.process.Killed() || w.rand.IntN(20) == 0 {
+							w.process.Restart(w.rand.IntN(12))
 						}
 					}
 					edit(t, w.api, "j", func(j *batchv1.Job) { j.Spec.Suspend = new(false) })

@@ -2,7 +2,6 @@ package job
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -28,78 +27,27 @@ type world struct {
 	t       *testing.T
 	api     *kittest.API
 	rand    *rand.Rand
-	running *kittest.Running
+	process *kittest.Mortal
 	loose   bool // the spec changes, and how many pods may run, and which count, depends on when it was read
 
-	mu     sync.Mutex         // guards the fields below
-	left   int                // writes until the controller is killed; negative: it lives
-	loses  bool               // the answer to the last of them
-	dead   bool               // it is killed, and its calls reach nobody
+	mu     sync.Mutex         // guards counts
 	counts map[types.UID]fate // of pods that have been freed; unfinished is surplus
-	kills  int
 }
-
-var errKilled = errors.New("the process is gone")
 
 func newWorld(t *testing.T, seed uint64, job *batchv1.Job) *world {
 	w := &world{
-		t: t, api: strict(t, job), rand: rand.New(rand.NewPCG(seed, seed)), left: -1,
+		t: t, api: strict(t, job), rand: rand.New(rand.NewPCG(seed, seed)),
 		counts: map[types.UID]fate{},
 	}
-	w.api.React(w.call)
+	w.process = w.api.Mortal(t, Descriptor(), w.rand, w.write)
 	return w
 }
 
-// begin starts a process that is killed after a number of writes; negative is never. The answer to the last of them may
-// be lost.
-func (w *world) begin(writes int) {
-	w.mu.Lock()
-	w.left, w.loses, w.dead = writes, w.rand.IntN(2) == 0, false
-	w.mu.Unlock()
-	w.running = w.api.Run(w.t, Descriptor())
-}
-
-// restart ends a killed process and starts the next one, which knows nothing.
-func (w *world) restart(writes int) {
-	w.mu.Lock()
-	w.dead = true
-	w.mu.Unlock()
-	w.running.Stop()
-	w.api.ForgetCache()
-	w.kills++
-	w.begin(writes)
-}
-
-func (w *world) killed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dead
-}
-
-// call sees every call before it is carried out.
-func (w *world) call(r *kittest.Request) *kittest.Reaction {
-	if r.User != Name || r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" {
-		return nil
-	}
-	w.mu.Lock()
-	if w.dead || w.left == 0 {
-		w.dead = true
-		w.mu.Unlock()
-		return &kittest.Reaction{Err: errKilled}
-	}
-	lost := false
-	if w.left > 0 {
-		w.left--
-		lost = w.left == 0 && w.loses
-	}
-	w.mu.Unlock()
+// write sees every write before it is carried out.
+func (w *world) write(r *kittest.Request) {
 	if r.Verb == "patch" && r.Resource.Resource == "pods" {
 		w.freeing(r)
 	}
-	if lost {
-		return &kittest.Reaction{Drop: true}
-	}
-	return nil
 }
 
 // freeing notes, when a finalizer goes, under what the status has the pod listed: that is how it is counted.
@@ -257,7 +205,7 @@ func (w *world) finish() {
 	w.t.Helper()
 	w.api.DelayWatch(podKind, 0)
 	w.api.DelayWatch(jobKind, 0)
-	w.restart(-1)
+	w.process.Restart(-1)
 	for range 200 {
 		w.api.Pass(3 * time.Second)
 		w.check()
@@ -322,7 +270,7 @@ func TestEveryPodIsCountedOnceWhateverIsLate(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, seed, job())
-					w.begin(w.rand.IntN(12))
+					w.process.Start(w.rand.IntN(12))
 					for range 60 {
 						switch w.rand.IntN(10) {
 						case 0:
@@ -336,14 +284,14 @@ func TestEveryPodIsCountedOnceWhateverIsLate(t *testing.T) {
 						}
 						w.api.Pass(time.Duration(w.rand.IntN(800)) * time.Millisecond)
 						w.check()
-						if w.killed() || w.rand.IntN(20) == 0 {
-							w.restart(w.rand.IntN(12))
+						if w.process.Killed() || w.rand.IntN(20) == 0 {
+							w.process.Restart(w.rand.IntN(12))
 						}
 					}
 					edit(t, w.api, "j", func(j *batchv1.Job) { j.Spec.Suspend = new(false) })
 					w.finish()
-					if w.kills < 2 {
-						t.Errorf("only %d kills", w.kills)
+					if n := w.process.Kills(); n < 2 {
+						t.Errorf("only %d kills", n)
 					}
 				})
 			})
@@ -360,7 +308,7 @@ func TestEveryPodIsCountedOnceWhereverItStops(t *testing.T) {
 				died := false
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, uint64(after), job())
-					w.begin(after)
+					w.process.Start(after)
 					for step := 0; step < 25 && !finished(get(t, w.api, "j")); step++ {
 						for at, p := range activePods(t, w.api) {
 							switch (step + at) % 4 {
@@ -374,9 +322,9 @@ func TestEveryPodIsCountedOnceWhereverItStops(t *testing.T) {
 						}
 						w.api.Pass(4 * time.Second)
 						w.check()
-						if w.killed() {
+						if w.process.Killed() {
 							died = true
-							w.restart(-1)
+							w.process.Restart(-1)
 						}
 					}
 					w.finish()
