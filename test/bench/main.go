@@ -18,8 +18,8 @@ import (
 // raised are the client limits at which upstream is not held up by its own throttle.
 var raised = []string{"--kube-api-qps=5000", "--kube-api-burst=10000"}
 
-// allPhases are all that can be measured, in order.
-const allPhases = "create,roll,zero,up,delete,job,job-delete,sts-create,sts-roll,sts-zero,sts-delete,ds-create,ds-roll,ds-delete,pending,many,idle"
+// allPhases are all that can be measured, in order. The last one is of no manager.
+const allPhases = "create,roll,zero,up,delete,job,job-delete,sts-create,sts-roll,sts-zero,sts-delete,ds-create,ds-roll,ds-delete,pending,many,idle,raw"
 
 type settings struct {
 	orrery   string
@@ -70,6 +70,11 @@ func run(ctx context.Context) error {
 				return fmt.Errorf("%s: %w", kind, err)
 			}
 			results = append(results, got...)
+		}
+	}
+	if slices.Contains(s.phases, "raw") {
+		if err := raw(ctx, os.Stdout, c, s); err != nil {
+			return err
 		}
 	}
 	report(os.Stdout, results)
