@@ -224,8 +224,8 @@ func (b *bench) bare(ctx context.Context) error {
 }
 
 func makeNamespace(ctx context.Context, c kubernetes.Interface, name string) error {
-	_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	err := createNamespace(ctx, c, name)
+	if err != nil {
 		return err
 	}
 	for range 600 {
@@ -235,6 +235,14 @@ func makeNamespace(ctx context.Context, c kubernetes.Interface, name string) err
 		time.Sleep(poll)
 	}
 	return fmt.Errorf("namespace %s got no default service account: %w", name, err)
+}
+
+func createNamespace(ctx context.Context, c kubernetes.Interface, name string) error {
+	_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // replicaSets are sets whose pods name a scheduler that does not exist.

@@ -76,11 +76,10 @@ func timed(atOnce, n int, f func(i int) error) (time.Duration, error) {
 
 // makeBareNamespace makes a namespace, and the service account that no controller manager makes.
 func makeBareNamespace(ctx context.Context, c kubernetes.Interface, name string) error {
-	_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := createNamespace(ctx, c, name); err != nil {
 		return err
 	}
-	_, err = c.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	_, err := c.CoreV1().ServiceAccounts(name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}

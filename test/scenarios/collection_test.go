@@ -3,6 +3,7 @@ package scenarios
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,14 +148,14 @@ func (e *env) adopt(t *testing.T, namespace, configMap string, owner metav1.Owne
 	must(maps.Update(t.Context(), cm, metav1.UpdateOptions{}))(t)
 }
 
-const gadgets = `
+const customKind = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: gadgets.example.com}
+metadata: {name: %[1]ss.example.com}
 spec:
   group: example.com
   scope: Namespaced
-  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
+  names: {kind: %[2]s, listKind: %[2]sList, plural: %[1]ss, singular: %[1]s}
   versions:
   - name: v1
     served: true
@@ -162,10 +163,17 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
+// defineKind defines a kind of example.com/v1 whose objects may hold anything, and returns once the server has it.
+func (e *env) defineKind(t *testing.T, kind string) {
+	t.Helper()
+	singular := strings.ToLower(kind)
+	e.apply(t, fmt.Sprintf(customKind, singular, kind))
+	e.kubectl(t, "wait", "--for=condition=Established", "crd/"+singular+"s.example.com", "--timeout=2m")
+}
+
 func customOwner(t *testing.T, e *env) {
 	ns := e.namespace(t, "custom")
-	e.apply(t, gadgets)
-	e.kubectl(t, "wait", "--for=condition=Established", "crd/gadgets.example.com", "--timeout=2m")
+	e.defineKind(t, "Gadget")
 	client := must(dynamic.NewForConfig(e.RESTConfig()))(t).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}).Namespace(ns)
 	gadget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": "g"}}}
 	eventually(t, "gadget made", func() (err error) {

@@ -13,21 +13,6 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-const sprockets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: sprockets.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {kind: Sprocket, listKind: SprocketList, plural: sprockets, singular: sprocket}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
-
 // TestAnOwnerDoesNotWaitForAKindThatIsGone deletes an owner in the foreground whose dependent keeps it waiting, and then
 // stops serving the dependent's kind: no watch will show the dependent's end.
 func TestAnOwnerDoesNotWaitForAKindThatIsGone(t *testing.T) {
@@ -35,8 +20,7 @@ func TestAnOwnerDoesNotWaitForAKindThatIsGone(t *testing.T) {
 	e := anywhere(t, 0)
 	e.expect(`Failed to watch.*sprockets\.example\.com`)
 	ns := e.namespace(t, "gone-kind")
-	e.apply(t, sprockets)
-	e.kubectl(t, "wait", "--for=condition=Established", "crd/sprockets.example.com", "--timeout=2m")
+	e.defineKind(t, "Sprocket")
 	maps := e.Client().CoreV1().ConfigMaps(ns)
 	owner := must(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{}))(t)
 	all := must(dynamic.NewForConfig(e.RESTConfig()))(t).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "sprockets"}).Namespace(ns)
