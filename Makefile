@@ -12,12 +12,12 @@ LDFLAGS      := -s -w -X $(PKG).gitVersion=v$(KUBE_VERSION)+orrery.$(subst /,-,$
 export CGO_ENABLED ?= 0
 # Only the daemon is built with the profile: it makes the compiler build all dependencies once more, which tests can do without.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath -pgo=off)
-MODULES := . hack/localcluster test/scenarios test/conformance test/bench test/faults
+MODULES := . hack/localcluster test/scenarios test/conformance test/bench test/faults test/parity
 BIN     := bin
 # The generator of deepcopy functions and CRDs is a tool in its own module. This prints the path of its binary.
 CONTROLLER_GEN := go -C hack/codegen tool -n sigs.k8s.io/controller-tools/cmd/controller-gen
 
-.PHONY: help build image realnode test-realnode run test test-versions unit scenarios scenarios-against conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover profile clean localcluster faults
+.PHONY: help build image realnode test-realnode run test test-versions unit scenarios scenarios-against conformance conformance-fast conformance-baseline lint vulncheck generate verify bench bench-failover profile clean localcluster faults parity
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,7 @@ unit:
 	cd hack/localcluster && go test ./...
 	cd test/conformance && go test ./...
 	cd test/faults && go test ./...
+	cd test/parity && go test ./...
 
 scenarios: build localcluster
 	$(BIN)/localcluster build
@@ -121,6 +122,11 @@ SEED     ?= $(shell date +%s)
 faults: build localcluster ## disturb the daemon and its connections while workloads change, and check its invariants; DURATION, SEED
 	$(BIN)/localcluster build
 	cd test/faults && go test ./... && go run . -orrery=$(CURDIR)/$(BIN)/orrery -duration=$(DURATION) -seed=$(SEED) $(FAULTS)
+
+PROGRAMS ?= 60
+parity: build localcluster ## give the same random input to Orrery and to kube-controller-manager, and compare all objects; PROGRAMS, SEED
+	$(BIN)/localcluster build
+	cd test/parity && go run . -orrery=$(CURDIR)/$(BIN)/orrery -programs=$(PROGRAMS) -seed=$(SEED) $(PARITY)
 
 clean: ## remove what the targets built
 	rm -rf $(BIN) _output

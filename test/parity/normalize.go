@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+var (
+	uid     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	instant = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	address = regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`)
+	// steps are those in which a Deployment is scaled: how many there are depends on when pods become ready.
+	steps = regexp.MustCompile(`from \d+ to \d+`)
+	token = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`)
+)
+
+// aliases map the names that the server has drawn at random in one namespace to names that are the same in both clusters.
+type aliases struct {
+	known map[string]string
+	// replace does so in text; nil after a new name.
+	replace *strings.Replacer
+}
+
+func newAliases() *aliases { return &aliases{known: map[string]string{}} }
+
+// learn remembers the name of an object if the server has made it.
+func (a *aliases) learn(u *unstructured.Unstructured) {
+	prefix := u.GetGenerateName()
+	if prefix == "" || a.known[u.GetName()] != "" {
+		return
+	}
+	a.known[u.GetName()] = prefix + "*"
+	a.replace = nil
+}
+
+func (a *aliases) in(text string) string {
+	if a.replace == nil {
+		var pairs []string
+		for name, alias := range a.known {
+			pairs = append(pairs, name, alias)
+		}
+		a.replace = strings.NewReplacer(pairs...)
+	}
+	return a.replace.Replace(text)
+}
+
+// normalize returns an object as YAML without what differs between two clusters by its nature.
+func normalize(kind string, obj *unstructured.Unstructured, names *aliases) string {
+	obj = obj.DeepCopy()
+	meta := obj.Object["metadata"].(map[string]any)
+	generation, observed := obj.GetGeneration(), int64(-1)
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "generateName"} {
+		delete(meta, field)
+	}
+	if status, ok := obj.Object["status"].(map[string]any); ok {
+		if seen, ok := status["observedGeneration"].(int64); ok {
+			observed = seen
+			status["observedGeneration"] = "current"
+			if observed != generation {
+				status["observedGeneration"] = "old"
+			}
+		}
+		byType(status["conditions"])
+	}
+	switch kind {
+	case "pods":
+		// The scheduler chooses the node, but for pods that are pinned to one.
+		if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["nodeName"] != nil && !ownedBy(obj, "DaemonSet") {
+			spec["nodeName"] = "<node>"
+			for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+				unstructured.RemoveNestedField(obj.Object, "metadata", "labels", label)
+			}
+		}
+	case "endpointslices":
+		endpoints, _ := obj.Object["endpoints"].([]any)
+		for _, e := range endpoints {
+			if e, ok := e.(map[string]any); ok && e["nodeName"] != nil {
+				e["nodeName"] = "<node>"
+				delete(e, "zone")
+			}
+		}
+		byText(endpoints, names)
+		ports, _ := obj.Object["ports"].([]any)
+		byText(ports, names)
+	case "secrets":
+		delete(obj.Object, "data")
+	case "configmaps":
+		if obj.GetName() == "kube-root-ca.crt" {
+			delete(obj.Object, "data")
+		}
+	}
+	text, err := yaml.Marshal(obj.Object)
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	return plain(string(text), names)
+}
+
+func plain(text string, names *aliases) string {
+	text = names.in(text)
+	text = uid.ReplaceAllString(text, "<uid>")
+	text = instant.ReplaceAllString(text, "<time>")
+	text = address.ReplaceAllString(text, "<ip>")
+	return token.ReplaceAllString(text, "kube-api-access-*")
+}
+
+func ownedBy(obj *unstructured.Unstructured, kind string) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind == kind })
+}
+
+// byType sorts conditions.
+func byType(list any) {
+	conditions, _ := list.([]any)
+	slices.SortFunc(conditions, func(a, b any) int { return strings.Compare(typeOf(a), typeOf(b)) })
+}
+
+func typeOf(condition any) string {
+	m, _ := condition.(map[string]any)
+	name, _ := m["type"].(string)
+	return name
+}
+
+// byText sorts a list by what is left of its elements.
+func byText(list []any, names *aliases) {
+	slices.SortFunc(list, func(a, b any) int {
+		x, _ := json.Marshal(a)
+		y, _ := json.Marshal(b)
+		return strings.Compare(plain(string(x), names), plain(string(y), names))
+	})
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
+}
+
+// eventLine returns what an event says, or nothing if it is not from a controller manager.
+func eventLine(obj *unstructured.Unstructured, names *aliases) string {
+	get := func(fields ...string) string {
+		text, _, _ := unstructured.NestedString(obj.Object, fields...)
+		return text
+	}
+	source := get("source", "component")
+	if source == "" {
+		source = get("reportingComponent")
+	}
+	if source == "" || source == "default-scheduler" {
+		return ""
+	}
+	message := strings.TrimPrefix(get("message"), "(combined from similar events): ")
+	line := fmt.Sprintf("%s %s %s/%s: %s: %s", source, get("type"), get("involvedObject", "kind"), get("involvedObject", "name"), get("reason"), message)
+	return steps.ReplaceAllString(plain(line, names), "from <n> to <n>")
+}

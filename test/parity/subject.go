@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// A subject is a program's namespace in one world: what steps work on.
+type subject struct {
+	*world
+	namespace string
+}
+
+// create creates an object, given with or without its kind, as a resource such as "deployments".
+func (s *subject) create(ctx context.Context, resource string, obj runtime.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	if u.GetKind() == "" {
+		gvks, _, err := scheme.Scheme.ObjectKinds(obj)
+		if err != nil {
+			return err
+		}
+		u.SetGroupVersionKind(gvks[0])
+	}
+	_, err = s.any.Resource(kinds[resource]).Namespace(s.namespace).Create(ctx, u, metav1.CreateOptions{})
+	return err
+}
+
+// patch sends a JSON merge patch.
+func (s *subject) patch(ctx context.Context, resource, name, patch string, subresource ...string) error {
+	_, err := s.any.Resource(kinds[resource]).Namespace(s.namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
+	return err
+}
+
+// delete deletes an object with a policy; an empty policy leaves the choice to the server.
+func (s *subject) delete(ctx context.Context, resource, name string, policy metav1.DeletionPropagation) error {
+	options := metav1.DeleteOptions{}
+	if policy != "" {
+		options.PropagationPolicy = &policy
+	}
+	return s.any.Resource(kinds[resource]).Namespace(s.namespace).Delete(ctx, name, options)
+}
+
+// pods returns the pods that the server has, in an order that is the same in both worlds but for pods that are alike.
+func (s *subject) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list, err := s.client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(s.rank(&a), s.rank(&b)) })
+	return list.Items, nil
+}
+
+// rank is what pods are sorted by.
+func (s *subject) rank(pod *corev1.Pod) string {
+	owner := ""
+	if ref := metav1.GetControllerOf(pod); ref != nil {
+		owner = ref.Kind + "/" + ref.Name
+	}
+	name := pod.Name
+	if pod.GenerateName != "" {
+		name = pod.GenerateName
+	}
+	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+	going := pod.DeletionTimestamp != nil
+	index := pod.Annotations["batch.kubernetes.io/job-completion-index"]
+	return fmt.Sprint(going, owner, name, index, pinnedTo(pod), pod.Status.Phase, ready)
+}
+
+func pinnedTo(pod *corev1.Pod) string {
+	if ref := metav1.GetControllerOf(pod); ref != nil && ref.Kind == "DaemonSet" {
+		return pod.Spec.NodeName
+	}
+	return ""
+}
+
+// act changes the status of the pods from..to in the order of pods; fewer if there are fewer.
+func (s *subject) act(ctx context.Context, from, to int, change func(*corev1.Pod)) error {
+	pods, err := s.pods(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range pods[min(from, len(pods)):min(to, len(pods))] {
+		if err := s.report(ctx, &pods[from+i], change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report changes the status of a pod as its kubelet would.
+func (s *subject) report(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
+	changed := pod.DeepCopy()
+	change(changed)
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   changed.Status,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}

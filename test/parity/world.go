@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// kinds are the resources that are compared, and those that programs write.
+var kinds = map[string]schema.GroupVersionResource{
+	"namespaces":             {Version: "v1", Resource: "namespaces"},
+	"pods":                   {Version: "v1", Resource: "pods"},
+	"services":               {Version: "v1", Resource: "services"},
+	"configmaps":             {Version: "v1", Resource: "configmaps"},
+	"secrets":                {Version: "v1", Resource: "secrets"},
+	"serviceaccounts":        {Version: "v1", Resource: "serviceaccounts"},
+	"persistentvolumeclaims": {Version: "v1", Resource: "persistentvolumeclaims"},
+	"replicationcontrollers": {Version: "v1", Resource: "replicationcontrollers"},
+	"resourcequotas":         {Version: "v1", Resource: "resourcequotas"},
+	"deployments":            {Group: "apps", Version: "v1", Resource: "deployments"},
+	"replicasets":            {Group: "apps", Version: "v1", Resource: "replicasets"},
+	"statefulsets":           {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	"daemonsets":             {Group: "apps", Version: "v1", Resource: "daemonsets"},
+	"controllerrevisions":    {Group: "apps", Version: "v1", Resource: "controllerrevisions"},
+	"jobs":                   {Group: "batch", Version: "v1", Resource: "jobs"},
+	"cronjobs":               {Group: "batch", Version: "v1", Resource: "cronjobs"},
+	"poddisruptionbudgets":   {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+	"endpointslices":         {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+	"events":                 {Version: "v1", Resource: "events"},
+}
+
+// A world is one of the two clusters.
+type world struct {
+	name   string
+	client kubernetes.Interface
+	any    dynamic.Interface
+	stores map[string]cache.Indexer
+
+	mu      sync.Mutex // guards the maps
+	changes map[string]int
+	names   map[string]*aliases
+	ending  map[string]bool // namespaces in which all pods go when they are deleted
+}
+
+// newWorld fills the caches.
+func newWorld(ctx context.Context, name string, config *rest.Config) (*world, error) {
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	custom, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{name: name, client: client, any: custom, stores: map[string]cache.Indexer{}, changes: map[string]int{}, names: map[string]*aliases{}, ending: map[string]bool{}}
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(custom, 0)
+	var synced []cache.InformerSynced
+	for kind, gvr := range kinds {
+		informer := factory.ForResource(gvr).Informer()
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { w.changed(kind, obj) },
+			UpdateFunc: func(_, obj any) { w.changed(kind, obj) },
+			DeleteFunc: func(obj any) { w.changed(kind, obj) },
+		}); err != nil {
+			return nil, err
+		}
+		w.stores[kind] = informer.GetIndexer()
+		synced = append(synced, informer.HasSynced)
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil, fmt.Errorf("caches of %s: %w", name, context.Cause(ctx))
+	}
+	return w, nil
+}
+
+// changed remembers that an object's namespace has to be looked at again, and the name of the object.
+func (w *world) changed(kind string, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	namespace := u.GetNamespace()
+	if kind == "namespaces" {
+		namespace = u.GetName()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if kind != "events" {
+		w.changes[namespace]++
+	}
+	if w.names[namespace] == nil {
+		w.names[namespace] = newAliases()
+	}
+	w.names[namespace].learn(u)
+}
+
+// end lets all pods of a namespace go when they are deleted.
+func (w *world) end(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending[namespace] = true
+}
+
+func (w *world) isEnding(namespace string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending[namespace]
+}
+
+// look returns how often the namespace has changed and, if that is not the number before, its objects as normalized text.
+func (w *world) look(namespace string, before int) (changes int, objects []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changes = w.changes[namespace]
+	if changes == before {
+		return changes, nil
+	}
+	objects = []string{}
+	names := w.names[namespace]
+	for kind := range kinds {
+		if kind == "events" {
+			continue
+		}
+		objects = append(objects, w.normalized(kind, namespace, names)...)
+	}
+	return changes, sorted(objects)
+}
+
+func (w *world) normalized(kind, namespace string, names *aliases) (out []string) {
+	if kind == "namespaces" {
+		if obj, found, _ := w.stores[kind].GetByKey(namespace); found {
+			out = append(out, normalize(kind, obj.(*unstructured.Unstructured), names))
+		}
+		return out
+	}
+	objects, err := w.stores[kind].ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil {
+		panic(err) // the index is there by default
+	}
+	for _, obj := range objects {
+		out = append(out, normalize(kind, obj.(*unstructured.Unstructured), names))
+	}
+	return out
+}
+
+// happened returns the events in the namespace as normalized text, each once.
+func (w *world) happened(namespace string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	objects, err := w.stores["events"].ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil {
+		panic(err)
+	}
+	seen := map[string]bool{}
+	var out []string
+	for _, obj := range objects {
+		line := eventLine(obj.(*unstructured.Unstructured), w.names[namespace])
+		if line != "" && !seen[line] {
+			seen[line] = true
+			out = append(out, line)
+		}
+	}
+	return sorted(out)
+}
+
+// prepare creates a program's namespace and waits until pods can be made in it.
+func (w *world) prepare(ctx context.Context, namespace string) (*subject, error) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	s := &subject{world: w, namespace: namespace}
+	for {
+		if _, found, _ := w.stores["serviceaccounts"].GetByKey(namespace + "/default"); found {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
