@@ -28,6 +28,8 @@ type settings struct {
 	keep     string
 	hurry    bool
 	verbose  bool
+	grace    time.Duration
+	finished int
 }
 
 func main() {
@@ -45,6 +47,8 @@ func main() {
 	flag.BoolVar(&s.hurry, "hurry", false, "let some steps follow each other at once: how far each manager got may then differ, and what comes of it")
 	flag.StringVar(&s.keep, "keep", "", "folder for the logs; empty keeps none")
 	flag.BoolVar(&s.verbose, "v", false, "print every step")
+	flag.DurationVar(&s.grace, "node-grace", 2*time.Minute, "how long a node may be silent; 20s makes programs of nodes fast, and other nodes fail on a busy machine")
+	flag.IntVar(&s.finished, "finished-pods", 0, "how many finished pods are kept; 0 means the managers' default")
 	flag.Parse()
 	if only != "" {
 		s.only = strings.Split(only, ",")

@@ -80,7 +80,7 @@ func (m *match) step(ctx context.Context, step step) string {
 	if failed[0] != "" {
 		fmt.Fprintf(&m.log, "     in both: %s\n", failed[0])
 	}
-	if step.hurry && m.hurry {
+	if step.now || step.hurry && m.hurry {
 		return ""
 	}
 	patience := m.patience
@@ -119,8 +119,9 @@ func (m *match) refresh() (changed bool) {
 	for i, w := range m.worlds {
 		changes, objects := w.look(m.namespace, m.views[i].changes)
 		if objects != nil {
+			// Heartbeats change nothing that is seen here.
+			changed = changed || !slices.Equal(objects, m.views[i].objects)
 			m.views[i] = view{changes: changes, objects: objects}
-			changed = true
 		}
 	}
 	return changed
@@ -158,11 +159,13 @@ func (m *match) finish(ctx context.Context) string {
 	if err != nil {
 		return fmt.Sprintf("delete the namespace: %v", err)
 	}
+	_ = m.both(func(i int) error { m.sides[i].clear(ctx); return nil })
 	deadline := time.Now().Add(2 * time.Minute)
 	for m.refresh(); len(m.views[0].objects)+len(m.views[1].objects) > 0; m.refresh() {
 		if ctx.Err() != nil || time.Now().After(deadline) {
 			return m.log.String() + "what is left:\n" + m.difference() + strings.Join(m.views[1].objects, "---\n")
 		}
+		_ = m.both(func(i int) error { m.sides[i].release(ctx); return nil })
 		time.Sleep(200 * time.Millisecond)
 	}
 	return ""

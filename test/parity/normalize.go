@@ -72,8 +72,8 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 	}
 	switch kind {
 	case "pods":
-		// The scheduler chooses the node, but for pods that are pinned to one.
-		if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["nodeName"] != nil && !ownedBy(obj, "DaemonSet") {
+		// The scheduler chooses the node, but for pods that are pinned to one, and for a program's own nodes, on which it has no choice.
+		if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["nodeName"] != nil && !ownedBy(obj, "DaemonSet") && programName.FindString(fmt.Sprint(spec["nodeName"])) != programOf(obj) {
 			spec["nodeName"] = "<node>"
 			for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
 				unstructured.RemoveNestedField(obj.Object, "metadata", "labels", label)

@@ -27,6 +27,8 @@ type step struct {
 	do   func(ctx context.Context, s *subject) error
 	// hurry is true if the next step may follow at once, as it does with -hurry; the clusters are compared after that.
 	hurry bool
+	// now is true if the next step follows at once in any case.
+	now bool
 	// patience is how long the clusters may take to become equal; 0 means the default.
 	patience time.Duration
 }
@@ -38,6 +40,7 @@ type generator func(r *rand.Rand) program
 func generators() map[string]generator {
 	return map[string]generator{
 		"deployment": deploymentProgram,
+		"node":       nodeProgram,
 	}
 }
 

@@ -52,13 +52,17 @@ func run(ctx context.Context, s settings) (differences int, err error) {
 
 // build starts a cluster and its manager, with the controllers that Orrery has.
 func build(ctx context.Context, s settings, kind cluster.ManagerKind, names []string) (*world, func() error, error) {
+	args := []string{
+		"--controllers=" + strings.Join(names, ","), "--kube-api-qps=5000", "--kube-api-burst=10000", "-v=2",
+		// The nodes' heartbeats come from this busy process.
+		"--node-monitor-grace-period=" + s.grace.String(),
+	}
+	if s.finished > 0 {
+		args = append(args, fmt.Sprintf("--terminated-pod-gc-threshold=%d", s.finished))
+	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Name: string(kind), Nodes: nodes, NoKwok: true, OrreryBin: s.orrery, ControllerManager: kind,
-		CMArgs: []string{
-			"--controllers=" + strings.Join(names, ","), "--kube-api-qps=5000", "--kube-api-burst=10000", "-v=2",
-			// The nodes' heartbeats come from this busy process.
-			"--node-monitor-grace-period=2m",
-		},
+		CMArgs: args,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -21,7 +23,8 @@ type subject struct {
 	namespace string
 }
 
-// create creates an object, given with or without its kind, as a resource such as "deployments".
+// create creates an object, given with or without its kind, as a resource such as "deployments". It is in the program's
+// namespace unless it names another.
 func (s *subject) create(ctx context.Context, resource string, obj runtime.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -35,13 +38,41 @@ func (s *subject) create(ctx context.Context, resource string, obj runtime.Objec
 		}
 		u.SetGroupVersionKind(gvks[0])
 	}
-	_, err = s.any.Resource(kinds[resource]).Namespace(s.namespace).Create(ctx, u, metav1.CreateOptions{})
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	if err := u.UnmarshalJSON([]byte(s.fill(string(data)))); err != nil {
+		return err
+	}
+	_, err = s.in(resource, u.GetNamespace()).Create(ctx, u, metav1.CreateOptions{})
 	return err
+}
+
+// in is where a resource is read and written: the program's namespace unless another is named.
+func (s *subject) in(resource, namespace string) dynamic.ResourceInterface {
+	switch {
+	case clusterScoped[resource]:
+		return s.any.Resource(kinds[resource])
+	case namespace == "":
+		namespace = s.namespace
+	}
+	return s.any.Resource(kinds[resource]).Namespace(namespace)
+}
+
+// named returns where an object is that is called <name> or <namespace>/<name>, and its name alone.
+func (s *subject) named(resource, name string) (dynamic.ResourceInterface, string) {
+	namespace, name, found := strings.Cut(s.fill(name), "/")
+	if !found {
+		namespace, name = "", namespace
+	}
+	return s.in(resource, namespace), name
 }
 
 // patch sends a JSON merge patch.
 func (s *subject) patch(ctx context.Context, resource, name, patch string, subresource ...string) error {
-	_, err := s.any.Resource(kinds[resource]).Namespace(s.namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresource...)
+	where, name := s.named(resource, name)
+	_, err := where.Patch(ctx, name, types.MergePatchType, []byte(s.fill(patch)), metav1.PatchOptions{}, subresource...)
 	return err
 }
 
@@ -51,7 +82,8 @@ func (s *subject) delete(ctx context.Context, resource, name string, policy meta
 	if policy != "" {
 		options.PropagationPolicy = &policy
 	}
-	return s.any.Resource(kinds[resource]).Namespace(s.namespace).Delete(ctx, name, options)
+	where, name := s.named(resource, name)
+	return where.Delete(ctx, name, options)
 }
 
 // pods returns the pods that the server has, in an order that is the same in both worlds but for pods that are alike.

@@ -20,6 +20,7 @@ import (
 // kinds are the resources that are compared, and those that programs write.
 var kinds = map[string]schema.GroupVersionResource{
 	"namespaces":             {Version: "v1", Resource: "namespaces"},
+	"nodes":                  {Version: "v1", Resource: "nodes"},
 	"pods":                   {Version: "v1", Resource: "pods"},
 	"services":               {Version: "v1", Resource: "services"},
 	"configmaps":             {Version: "v1", Resource: "configmaps"},
@@ -47,10 +48,10 @@ type world struct {
 	any    dynamic.Interface
 	stores map[string]cache.Indexer
 
-	mu      sync.Mutex // guards the maps
-	changes map[string]int
-	names   map[string]*aliases
-	ending  map[string]bool // namespaces in which all pods go when they are deleted
+	mu      sync.Mutex          // guards the maps
+	changes map[string]int      // by the name of the program
+	names   map[string]*aliases // by the name of the program
+	ending  map[string]bool     // namespaces in which all pods go when they are deleted
 }
 
 // newWorld fills the caches.
@@ -86,7 +87,7 @@ func newWorld(ctx context.Context, name string, config *rest.Config) (*world, er
 	return w, nil
 }
 
-// changed remembers that an object's namespace has to be looked at again, and the name of the object.
+// changed remembers that an object's program has to be looked at again, and the name of the object.
 func (w *world) changed(kind string, obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -95,19 +96,19 @@ func (w *world) changed(kind string, obj any) {
 	if !ok {
 		return
 	}
-	namespace := u.GetNamespace()
-	if kind == "namespaces" {
-		namespace = u.GetName()
+	program := programOf(u)
+	if program == "" {
+		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if kind != "events" {
-		w.changes[namespace]++
+		w.changes[program]++
 	}
-	if w.names[namespace] == nil {
-		w.names[namespace] = newAliases()
+	if w.names[program] == nil {
+		w.names[program] = newAliases()
 	}
-	w.names[namespace].learn(u)
+	w.names[program].learn(u)
 }
 
 // end lets all pods of a namespace go when they are deleted.
@@ -123,54 +124,71 @@ func (w *world) isEnding(namespace string) bool {
 	return w.ending[namespace]
 }
 
-// look returns how often the namespace has changed and, if that is not the number before, its objects as normalized text.
-func (w *world) look(namespace string, before int) (changes int, objects []string) {
+// look returns how often the program's objects have changed and, if that is not the number before, these objects as normalized text.
+func (w *world) look(program string, before int) (changes int, objects []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	changes = w.changes[namespace]
+	changes = w.changes[program]
 	if changes == before {
 		return changes, nil
 	}
 	objects = []string{}
-	names := w.names[namespace]
 	for kind := range kinds {
 		if kind == "events" {
 			continue
 		}
-		objects = append(objects, w.normalized(kind, namespace, names)...)
+		for _, u := range w.objects(kind, program) {
+			objects = append(objects, normalize(kind, u, w.names[program]))
+		}
 	}
 	return changes, sorted(objects)
 }
 
-func (w *world) normalized(kind, namespace string, names *aliases) (out []string) {
-	if kind == "namespaces" {
-		if obj, found, _ := w.stores[kind].GetByKey(namespace); found {
-			out = append(out, normalize(kind, obj.(*unstructured.Unstructured), names))
+// objects returns those of a kind that belong to a program.
+func (w *world) objects(kind, program string) (out []*unstructured.Unstructured) {
+	var all []any
+	if clusterScoped[kind] {
+		all = w.stores[kind].List()
+	} else {
+		for _, namespace := range w.stores[kind].ListIndexFuncValues(cache.NamespaceIndex) {
+			if programName.FindString(namespace) != program {
+				continue
+			}
+			objects, err := w.stores[kind].ByIndex(cache.NamespaceIndex, namespace)
+			if err != nil {
+				panic(err) // the index is there by default
+			}
+			all = append(all, objects...)
 		}
-		return out
 	}
-	objects, err := w.stores[kind].ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		panic(err) // the index is there by default
-	}
-	for _, obj := range objects {
-		out = append(out, normalize(kind, obj.(*unstructured.Unstructured), names))
+	for _, obj := range all {
+		if u := obj.(*unstructured.Unstructured); programOf(u) == program {
+			out = append(out, u)
+		}
 	}
 	return out
 }
 
-// happened returns the events in the namespace as normalized text, each once.
-func (w *world) happened(namespace string) []string {
+// happened returns the events about a program's objects as normalized text, each once.
+func (w *world) happened(program string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	objects, err := w.stores["events"].ByIndex(cache.NamespaceIndex, namespace)
+	events := w.objects("events", program)
+	// Those about nodes and other objects without a namespace.
+	others, err := w.stores["events"].ByIndex(cache.NamespaceIndex, metav1.NamespaceDefault)
 	if err != nil {
-		panic(err)
+		panic(err) // the index is there by default
+	}
+	for _, obj := range others {
+		u := obj.(*unstructured.Unstructured)
+		if name, _, _ := unstructured.NestedString(u.Object, "involvedObject", "name"); programName.FindString(name) == program {
+			events = append(events, u)
+		}
 	}
 	seen := map[string]bool{}
 	var out []string
-	for _, obj := range objects {
-		line := eventLine(obj.(*unstructured.Unstructured), w.names[namespace])
+	for _, u := range events {
+		line := eventLine(u, w.names[program])
 		if line != "" && !seen[line] {
 			seen[line] = true
 			out = append(out, line)
