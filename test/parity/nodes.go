@@ -16,17 +16,23 @@ import (
 
 // nodeProgram lets nodes of its own fail, be tainted and go, with pods on them.
 func nodeProgram(r *rand.Rand) program {
-	names := []string{"a", "b", "c", "d"}[:1+r.IntN(2)]
+	names := []string{"a", "b"}[:1+r.IntN(2)]
 	var p program
+	// A pod is not evicted about when the next step comes, some three seconds after the last eviction.
+	seconds := []int64{1, 20, 300, 1 << 40}
+	if urgent := chance(r, 3); urgent {
+		// README, "Nodes and evictions": a pod that waits, and comes to tolerate a taint for no time.
+		seconds = []int64{-5, 0}
+	}
 	for _, name := range names {
 		p.steps = append(p.steps, hurried(nodeMade(name, nodeLabels(r))))
 	}
 	for i := range 4 + r.IntN(5) {
-		p.steps = append(p.steps, hurried(created("pods", nodePod(r, fmt.Sprintf("p%d", i), pick(r, names...)))))
+		p.steps = append(p.steps, hurried(created("pods", nodePod(r, fmt.Sprintf("p%d", i), pick(r, names...), seconds))))
 	}
 	p.steps[len(p.steps)-1].now = false
 	for i := range 5 + r.IntN(5) {
-		p.steps = append(p.steps, nodeStep(r, pick(r, names...), i))
+		p.steps = append(p.steps, nodeStep(r, pick(r, names...), i, seconds))
 	}
 	return p
 }
@@ -56,7 +62,7 @@ func nodeLabels(r *rand.Rand) map[string]string {
 }
 
 // nodePod is a pod that is bound to a node from the start.
-func nodePod(r *rand.Rand, name, node string) *corev1.Pod {
+func nodePod(r *rand.Rand, name, node string, seconds []int64) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	t := template(name, pick(r, runs, runs, hang, hang, stay, succeed, fail))
 	pod.Labels, pod.Annotations, pod.Spec = t.Labels, t.Annotations, t.Spec
@@ -65,14 +71,14 @@ func nodePod(r *rand.Rand, name, node string) *corev1.Pod {
 		pod.Finalizers = []string{"parity/keep"}
 	}
 	for range r.IntN(4) {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration(r))
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration(r, seconds))
 	}
 	return pod
 }
 
 var nodeTaints = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "x", "y", corev1.TaintNodeOutOfService}
 
-func toleration(r *rand.Rand) corev1.Toleration {
+func toleration(r *rand.Rand, seconds []int64) corev1.Toleration {
 	t := corev1.Toleration{Key: pick(r, nodeTaints...), Operator: pick(r, corev1.TolerationOpExists, corev1.TolerationOpEqual), Effect: pick(r, corev1.TaintEffectNoExecute, corev1.TaintEffectNoExecute, "")}
 	if t.Operator == corev1.TolerationOpEqual {
 		t.Value = pick(r, "", "1")
@@ -80,17 +86,15 @@ func toleration(r *rand.Rand) corev1.Toleration {
 	if chance(r, 8) {
 		t.Key, t.Value, t.Operator = "", "", corev1.TolerationOpExists
 	}
-	// The next step comes some three seconds after the last eviction: no pod may be evicted about then.
 	if t.Effect == corev1.TaintEffectNoExecute && chance(r, 2) {
-		seconds := pick[int64](r, -5, 0, 1, 20, 300, 1<<40)
-		t.TolerationSeconds = &seconds
+		t.TolerationSeconds = new(pick(r, seconds...))
 	}
 	return t
 }
 
-func nodeStep(r *rand.Rand, name string, i int) step {
+func nodeStep(r *rand.Rand, name string, i int, seconds []int64) step {
 	node := self + "-" + name
-	switch r.IntN(13) {
+	switch r.IntN(14) {
 	case 0, 1:
 		return conditioned(node, pick(r, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable), pick(r, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown))
 	case 2, 3:
@@ -114,7 +118,9 @@ func nodeStep(r *rand.Rand, name string, i int) step {
 	case 10:
 		return patched("nodes", node, `{"metadata":{"labels":{%q:%s}}}`, pick(r, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch"), pick(r, "null", `""`, `"linux"`, `"arm64"`))
 	case 11:
-		return created("pods", nodePod(r, fmt.Sprintf("late%d", i), name))
+		return waited(20 * time.Second)
+	case 12:
+		return created("pods", nodePod(r, fmt.Sprintf("late%d", i), name, seconds))
 	default:
 		return deleted("pods", fmt.Sprintf("p%d", r.IntN(4)), "")
 	}
