@@ -7,11 +7,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"orrery/kit"
 	"orrery/kit/client"
 )
+
+var eventKind = kind{gvk: corev1.SchemeGroupVersion.WithKind("Event"), gvr: schema.GroupVersionResource{Version: "v1", Resource: "events"}, canList: true}
 
 // rememberFor is how long the first sight of a deletion is remembered. A namespace that still exists after that gets its
 // grace once more, which does no harm after such a time.
@@ -49,12 +53,16 @@ func (s *sightings) forget(uid types.UID) {
 	delete(s.first, uid)
 }
 
-// stopPods deletes the pods of a namespace that has only just been deleted. They are the first to go in any case, and take
-// the most time. Pods that an API server which does not know of the deletion yet still lets in are deleted after the grace.
-func (r *reconciler) stopPods(ctx context.Context, cached *corev1.Namespace) error {
-	running := undeleted(r.pods.List(cached.Name))
-	if len(running) == 0 {
-		return nil
+// useGrace does what can be done in the rest of a deleted namespace's grace: it deletes the pods and, once they are gone, the
+// events. These are most of what many namespaces hold, nothing refers to them, and no more are let in. What an API server
+// lets in that does not know of the deletion yet is deleted after the grace.
+func (r *reconciler) useGrace(ctx context.Context, cached *corev1.Namespace, left time.Duration) error {
+	pods := r.pods.List(cached.Name)
+	if len(pods) > 0 {
+		r.waiting.wait(cached.Name, time.Now().Add(left)) // for the last one to go
+		if pods = undeleted(pods); len(pods) == 0 {
+			return nil
+		}
 	}
 	ns, err := client.Get[corev1.Namespace](ctx, r.live, kit.KeyOf(cached))
 	switch {
@@ -62,9 +70,26 @@ func (r *reconciler) stopPods(ctx context.Context, cached *corev1.Namespace) err
 		return client.IgnoreNotFound(err)
 	case ns.UID != cached.UID || !terminating(ns):
 		return nil
+	case len(pods) == 0:
+		r.deleteEvents(ctx, ns.Name, left)
+		return nil
 	}
-	if err := deleteEach(ctx, r.live, running); err != nil {
+	if err := deleteEach(ctx, r.live, pods); err != nil {
 		return fmt.Errorf("stop the pods of namespace %s: %w", ns.Name, err)
 	}
 	return nil
+}
+
+// deleteEvents deletes the events of a namespace for as long as is left of its grace. A few are left to the pass after it,
+// which deletes them with one request, and which reports what cannot be deleted.
+func (r *reconciler) deleteEvents(ctx context.Context, namespace string, left time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	events, _, err := r.list(ctx, eventKind, namespace)
+	if err == nil && len(events) > manyAtOnce {
+		err = deleteEach(ctx, r.live, events, eventKind.in(namespace)...)
+	}
+	if err != nil {
+		klog.FromContext(ctx).V(4).Info("Not all events of a deleted namespace could be deleted in its grace", "namespace", namespace, "reason", err)
+	}
 }

@@ -28,7 +28,7 @@ type reconciler struct {
 }
 
 // Reconcile makes one pass over a deleted namespace, and finalizes it when nothing is left. During its grace it only
-// deletes the pods.
+// deletes the pods and the events.
 func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (kit.Result, error) {
 	if !terminating(cached) {
 		r.waiting.done(cached.Name)
@@ -36,8 +36,8 @@ func (r *reconciler) Reconcile(ctx context.Context, cached *corev1.Namespace) (k
 		return kit.Done, nil
 	}
 	now := time.Now()
-	if r.seen.graceLeft(cached.UID, now) > 0 {
-		err := r.stopPods(ctx, cached) // takes some time if there are many, so what is left of the grace is asked for again
+	if left := r.seen.graceLeft(cached.UID, now); left > 0 {
+		err := r.useGrace(ctx, cached, left) // may take some time, so what is left of the grace is asked for again
 		return kit.After(max(r.seen.graceLeft(cached.UID, time.Now()), soonest)), err
 	}
 	if due, waits := r.waiting.dueAt(cached.Name); waits && now.Before(due) && len(r.pods.List(cached.Name)) > 0 {
