@@ -710,6 +710,32 @@ func TestOnlyReadyNodesThatFallSilentHaveTheirPodsMarked(t *testing.T) {
 	})
 }
 
+// TestANodeThatIsNotReadyBeforeItIsRegistered: its kubelet has said so itself within the first seconds, and knows its pods.
+func TestANodeThatIsNotReadyBeforeItIsRegistered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		c.Run(t, Descriptor())
+		c.live(10*time.Second, nobody)
+		c.Pass(time.Second) // the next check is some seconds away
+		c.Create(t, node("new", "zone0", corev1.ConditionTrue))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-new"}, Spec: corev1.PodSpec{NodeName: "new"},
+			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+		c.Create(t, pod)
+		c.Pass(time.Second)
+		if got := c.events("RegisteredNode"); slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "Node new") }) {
+			t.Fatalf("the node is registered already: %q", got)
+		}
+		c.report("new", corev1.ConditionFalse)
+		c.Pass(20 * time.Second)
+		if !hasNoExecute(c.node("new"), corev1.TaintNodeNotReady) {
+			t.Errorf("taints = %v, want not-ready", taintTexts(c.node("new").Spec.Taints))
+		}
+		if c.Get(t, pod); pod.Status.Conditions[0].Status != corev1.ConditionTrue {
+			t.Error("the pod is marked as not ready")
+		}
+	})
+}
+
 func TestFlagsAreValidated(t *testing.T) {
 	bad := options{startupGrace: -1, evictionRate: -1, secondaryRate: float32(math.NaN()), unhealthyZone: -1}
 	if errs := bad.validate(); len(errs) != 6 {

@@ -85,7 +85,9 @@ func (r *reconciler) register(ctx context.Context, nodes []*corev1.Node) {
 		r.zones.ensure(topology.GetZoneKey(n), r.metrics)
 		if r.known[n.Name] == nil {
 			r.event(n, corev1.EventTypeNormal, "RegisteredNode", fmt.Sprintf("Node %s event: Registered Node %s in Controller", n.Name, n.Name))
-			r.retry[n.Name] = true // the previous leader may have ended after the verdict and before it marked the pods
+			// The previous leader may have ended after the verdict and before it marked the pods. The kubelet of a node that
+			// comes later, and says itself that it is not ready, knows its pods.
+			r.retry[n.Name] = !r.checked
 		}
 		r.known[n.Name] = n
 	}
@@ -100,6 +102,7 @@ func (r *reconciler) register(ctx context.Context, nodes []*corev1.Node) {
 		delete(r.retry, name)
 		r.zones.dequeue(name)
 	}
+	r.checked = true
 }
 
 // judgeAll finds out which nodes are alive. The only live reads are those of the leases of nodes that seem silent. If

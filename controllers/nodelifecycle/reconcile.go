@@ -31,6 +31,7 @@ type reconciler struct {
 	// The fields below belong to the one worker of the heartbeat loop.
 	health   map[string]*health
 	known    map[string]*corev1.Node
+	checked  bool            // whether there was a check before this one
 	retry    map[string]bool // nodes whose pods may not all be marked
 	sparing  bool            // no node is ready anywhere, and some may still have a taint that evicts
 	staleFor *client.Write   // the version that the lease cache has to reach before any node is judged
