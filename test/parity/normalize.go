@@ -20,6 +20,8 @@ var (
 	// steps are those in which a Deployment is scaled: how many there are depends on when pods become ready.
 	steps = regexp.MustCompile(`from \d+ to \d+`)
 	token = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`)
+	// refused is a pod that the server did not take, or a change of one, in a message: no object has taught us its name.
+	refused = regexp.MustCompile(`\b([Pp]ods?) (\\?")([^"\\]*?)[bcdfghjklmnpqrstvwxz2456789]{5}(\\?")`)
 )
 
 // aliases map the names that the server has drawn at random in one namespace to names that are the same in both clusters.
@@ -109,6 +111,7 @@ func plain(text string, names *aliases) string {
 	text = uid.ReplaceAllString(text, "<uid>")
 	text = instant.ReplaceAllString(text, "<time>")
 	text = address.ReplaceAllString(text, "<ip>")
+	text = refused.ReplaceAllString(text, "$1 $2$3*$4")
 	return token.ReplaceAllString(text, "kube-api-access-*")
 }
 

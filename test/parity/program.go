@@ -39,8 +39,10 @@ type generator func(r *rand.Rand) program
 // generators returns all generators, by the name of what they are about.
 func generators() map[string]generator {
 	return map[string]generator{
-		"deployment": deploymentProgram,
-		"node":       nodeProgram,
+		"node":                  nodeProgram,
+		"deployment":            deploymentProgram,
+		"replicaset":            replicaSetProgram,
+		"replicationcontroller": replicationControllerProgram,
 	}
 }
 

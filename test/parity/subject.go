@@ -106,12 +106,17 @@ func (s *subject) rank(pod *corev1.Pod) string {
 	if pod.GenerateName != "" {
 		name = pod.GenerateName
 	}
-	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	ready, timeless := false, 0
+	for _, c := range pod.Status.Conditions {
+		ready = ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		if c.LastTransitionTime.IsZero() {
+			timeless++
+		}
+	}
 	going := pod.DeletionTimestamp != nil
 	index := pod.Annotations["batch.kubernetes.io/job-completion-index"]
-	return fmt.Sprint(going, owner, name, index, pinnedTo(pod), pod.Status.Phase, ready)
+	return fmt.Sprint(going, owner, name, index, pinnedTo(pod), pod.Status.Phase, ready, pod.Labels, pod.Annotations, pod.Finalizers,
+		len(pod.Status.Conditions), timeless)
 }
 
 func pinnedTo(pod *corev1.Pod) string {
