@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // acts is the annotation of a pod that says what becomes of it.
@@ -22,7 +24,7 @@ const (
 	// succeed and fail let it run, and end after a moment.
 	succeed = "succeed"
 	fail    = "fail"
-	// hang makes it run and be ready, and not go when it is deleted.
+	// hang makes it run and be ready, and not go when it is deleted. A claim can hang, too.
 	hang = "hang"
 )
 
@@ -36,6 +38,9 @@ func (w *world) kubelet(ctx context.Context) {
 		}
 		for _, obj := range w.stores["pods"].List() {
 			w.play(ctx, obj.(*unstructured.Unstructured))
+		}
+		for _, obj := range w.stores["persistentvolumeclaims"].List() {
+			w.letGo(ctx, obj.(*unstructured.Unstructured))
 		}
 		select {
 		case <-ctx.Done():
@@ -89,6 +94,16 @@ func (w *world) play(ctx context.Context, u *unstructured.Unstructured) {
 	case acts == fail:
 		_ = s.report(ctx, &pod, failed(1))
 	}
+}
+
+// letGo removes all finalizers from a claim that is being deleted, unless it hangs. The server gives every claim the finalizer
+// of a controller that Orrery does not have.
+func (w *world) letGo(ctx context.Context, u *unstructured.Unstructured) {
+	if u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) == 0 || u.GetAnnotations()[acts] == hang && !w.isEnding(u.GetNamespace()) {
+		return
+	}
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"finalizers":null}}`, u.GetUID())
+	_, _ = w.client.CoreV1().PersistentVolumeClaims(u.GetNamespace()).Patch(ctx, u.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 }
 
 // setReady sets the condition Ready, and the times that go with it.

@@ -137,13 +137,31 @@ func (m *match) difference() string {
 func (m *match) compareEvents(ctx context.Context) string {
 	var report string
 	for range 40 {
-		report = compare(m.worlds[0].happened(m.namespace), m.worlds[1].happened(m.namespace), m.worlds[0].name, m.worlds[1].name)
+		report = m.eventDifference()
 		if report == "" || ctx.Err() != nil {
 			return ""
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 	return "  events:\n" + report
+}
+
+// eventDifference compares the events about those objects that have not too many of them in either world.
+func (m *match) eventDifference() string {
+	var lines [2][]string
+	var about [2]map[string][]string
+	var full [2]map[string]bool
+	for i, w := range m.worlds {
+		about[i], full[i] = w.happened(m.namespace)
+	}
+	for i := range about {
+		for what, of := range about[i] {
+			if !full[0][what] && !full[1][what] {
+				lines[i] = append(lines[i], of...)
+			}
+		}
+	}
+	return compare(sorted(lines[0]), sorted(lines[1]), m.worlds[0].name, m.worlds[1].name)
 }
 
 // finish deletes the namespace and waits for its end.

@@ -36,11 +36,18 @@ func newAliases() *aliases { return &aliases{known: map[string]string{}} }
 // learn remembers the name of an object if the server has made it.
 func (a *aliases) learn(u *unstructured.Unstructured) {
 	prefix := u.GetGenerateName()
-	if prefix == "" || a.known[u.GetName()] != "" {
+	if !drawn(u) || a.known[u.GetName()] != "" {
 		return
 	}
 	a.known[u.GetName()] = prefix + "*"
 	a.replace = nil
+}
+
+// drawn reports whether the server has drawn the end of an object's name, five characters after at most 58 of the prefix. The
+// pods of StatefulSets have names of their own beside metadata.generateName.
+func drawn(obj metav1.Object) bool {
+	prefix := obj.GetGenerateName()
+	return prefix != "" && len(obj.GetName()) == min(len(prefix), 58)+5
 }
 
 func (a *aliases) in(text string) string {
@@ -81,6 +88,12 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 				unstructured.RemoveNestedField(obj.Object, "metadata", "labels", label)
 			}
 		}
+		if ownedBy(obj, "StatefulSet") {
+			// Upstream adds the volumes of claims in any order.
+			volumes, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "volumes")
+			list, _ := volumes.([]any)
+			byText(list, names)
+		}
 	case "endpointslices":
 		endpoints, _ := obj.Object["endpoints"].([]any)
 		for _, e := range endpoints {
@@ -112,6 +125,7 @@ func plain(text string, names *aliases) string {
 	text = instant.ReplaceAllString(text, "<time>")
 	text = address.ReplaceAllString(text, "<ip>")
 	text = refused.ReplaceAllString(text, "$1 $2$3*$4")
+	text = alike.ReplaceAllString(text, "$1*")
 	return token.ReplaceAllString(text, "kube-api-access-*")
 }
 
@@ -159,6 +173,9 @@ func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 		return ""
 	}
 	message := strings.TrimPrefix(get("message"), "(combined from similar events): ")
+	if strings.Contains(message, "the object has been modified; please apply your changes to the latest version") {
+		return "" // whether two writers meet is a matter of luck
+	}
 	line := fmt.Sprintf("%s %s %s/%s: %s: %s", source, get("type"), get("involvedObject", "kind"), get("involvedObject", "name"), get("reason"), message)
 	return steps.ReplaceAllString(plain(line, names), "from <n> to <n>")
 }

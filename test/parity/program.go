@@ -39,10 +39,12 @@ type generator func(r *rand.Rand) program
 // generators returns all generators, by the name of what they are about.
 func generators() map[string]generator {
 	return map[string]generator{
-		"node":                  nodeProgram,
+		"daemonset":             daemonSetProgram,
 		"deployment":            deploymentProgram,
+		"node":                  nodeProgram,
 		"replicaset":            replicaSetProgram,
 		"replicationcontroller": replicationControllerProgram,
+		"statefulset":           statefulSetProgram,
 	}
 }
 

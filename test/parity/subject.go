@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -92,7 +93,12 @@ func (s *subject) pods(ctx context.Context) ([]corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(s.rank(&a), s.rank(&b)) })
+	beside := onNodes(list.Items, func(pod corev1.Pod) (node, text string) { return daemonPod(&pod) })
+	rank := func(pod *corev1.Pod) string {
+		node, self := daemonPod(pod)
+		return s.rank(pod) + self + beside[node]
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(rank(&a), rank(&b)) })
 	return list.Items, nil
 }
 
@@ -103,7 +109,7 @@ func (s *subject) rank(pod *corev1.Pod) string {
 		owner = ref.Kind + "/" + ref.Name
 	}
 	name := pod.Name
-	if pod.GenerateName != "" {
+	if drawn(pod) {
 		name = pod.GenerateName
 	}
 	ready, timeless := false, 0
@@ -121,7 +127,7 @@ func (s *subject) rank(pod *corev1.Pod) string {
 
 func pinnedTo(pod *corev1.Pod) string {
 	if ref := metav1.GetControllerOf(pod); ref != nil && ref.Kind == "DaemonSet" {
-		return pod.Spec.NodeName
+		return alike.ReplaceAllString(pod.Spec.NodeName, "$1*")
 	}
 	return ""
 }
@@ -153,4 +159,33 @@ func (s *subject) report(ctx context.Context, pod *corev1.Pod, change func(*core
 	}
 	_, err = s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
+}
+
+// own makes an object, which exists, the only owner of another.
+func (s *subject) own(ctx context.Context, resource, name string, ref metav1.OwnerReference, owners string) error {
+	owner, err := s.any.Resource(kinds[owners]).Namespace(s.namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ref.UID = owner.GetUID()
+	text, err := json.Marshal([]metav1.OwnerReference{ref})
+	if err != nil {
+		return err
+	}
+	return s.patch(ctx, resource, name, `{"metadata":{"ownerReferences":`+string(text)+`}}`)
+}
+
+// patchAll sends a JSON merge patch for each object of a resource in the namespace.
+func (s *subject) patchAll(ctx context.Context, resource, patch string) error {
+	list, err := s.any.Resource(kinds[resource]).Namespace(s.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		_, err := s.any.Resource(kinds[resource]).Namespace(s.namespace).Patch(ctx, list.Items[i].GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }

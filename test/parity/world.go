@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,6 +141,9 @@ func (w *world) look(program string, before int) (changes int, objects []string)
 		for _, u := range w.objects(kind, program) {
 			objects = append(objects, normalize(kind, u, w.names[program]))
 		}
+		if kind == "pods" {
+			objects = append(objects, layout(w.objects(kind, program))...)
+		}
 	}
 	return changes, sorted(objects)
 }
@@ -169,10 +173,37 @@ func (w *world) objects(kind, program string) (out []*unstructured.Unstructured)
 	return out
 }
 
-// happened returns the events about a program's objects as normalized text, each once.
-func (w *world) happened(program string) []string {
+// most is how many events about one object a recorder sends at once; others are dropped.
+const most = 25
+
+// happened returns the events about a program's objects as normalized text, each once, by what they are about. Whether the
+// events about an object are all there is not known if there are many, as each repetition counts; full has these objects.
+func (w *world) happened(program string) (lines map[string][]string, full map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	seen, count := map[string]bool{}, map[string]int64{}
+	lines, full = map[string][]string{}, map[string]bool{}
+	for _, u := range w.eventsOf(program) {
+		line := eventLine(u, w.names[program])
+		if line == "" {
+			continue
+		}
+		about, _, _ := strings.Cut(line, ": ")
+		about = about[:strings.Index(about, " ")] + about[strings.LastIndex(about, " "):]
+		n, _, _ := unstructured.NestedInt64(u.Object, "count")
+		if count[about] += max(1, n); count[about] >= most {
+			full[about] = true
+		}
+		if !seen[line] {
+			seen[line] = true
+			lines[about] = append(lines[about], line)
+		}
+	}
+	return lines, full
+}
+
+// eventsOf returns the events about a program's objects.
+func (w *world) eventsOf(program string) []*unstructured.Unstructured {
 	events := w.objects("events", program)
 	// Those about nodes and other objects without a namespace.
 	others, err := w.stores["events"].ByIndex(cache.NamespaceIndex, metav1.NamespaceDefault)
@@ -185,16 +216,7 @@ func (w *world) happened(program string) []string {
 			events = append(events, u)
 		}
 	}
-	seen := map[string]bool{}
-	var out []string
-	for _, u := range events {
-		line := eventLine(u, w.names[program])
-		if line != "" && !seen[line] {
-			seen[line] = true
-			out = append(out, line)
-		}
-	}
-	return sorted(out)
+	return events
 }
 
 // prepare creates a program's namespace and waits until pods can be made in it.
