@@ -96,6 +96,33 @@ func TestWhatMattersIsDifferent(t *testing.T) {
 	}
 }
 
+// The names of a StatefulSet's pods are their own, and upstream's order of their volumes is that of a map.
+func TestPodsOfStatefulSetsKeepTheirNames(t *testing.T) {
+	pod := func(name, volumes string) string {
+		return normalized(t, "kind: Pod\nmetadata: {name: "+name+", generateName: db-, ownerReferences: [{kind: StatefulSet, name: db}]}\nspec: {volumes: "+volumes+"}\n")
+	}
+	if a, b := pod("db-0", "[{name: a}, {name: b}]"), pod("db-0", "[{name: b}, {name: a}]"); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+	if pod("db-0", "[]") == pod("db-1", "[]") {
+		t.Error("two ordinals are equal")
+	}
+}
+
+// Nodes of a DaemonSet's program that are alike are told apart by their pods alone.
+func TestAlikeNodesDifferByTheirPods(t *testing.T) {
+	on := func(node, hash string) *unstructured.Unstructured {
+		return object(t, "kind: Pod\nmetadata: {name: p, labels: {controller-revision-hash: "+hash+"}, ownerReferences: [{kind: DaemonSet, name: ds}]}\nspec: {nodeName: daemonset-3-"+node+"}\n")
+	}
+	beside := layout([]*unstructured.Unstructured{on("x1", "old"), on("x1", "new"), on("x2", "old")})
+	if !slices.Equal(beside, layout([]*unstructured.Unstructured{on("x2", "old"), on("x2", "new"), on("x1", "old")})) {
+		t.Error("the numbers of nodes make a difference")
+	}
+	if slices.Equal(beside, layout([]*unstructured.Unstructured{on("x1", "old"), on("x1", "old"), on("x2", "new")})) {
+		t.Error("which pods share a node makes no difference")
+	}
+}
+
 func TestObjectsAreMatchedWithTheirClosest(t *testing.T) {
 	a := []string{"kind: A\nx: 1\ny: 1", "kind: A\nx: 2\ny: 2", "kind: B\nz: 1"}
 	b := []string{"kind: A\nx: 2\ny: 3", "kind: A\nx: 1\ny: 1", "kind: A\nx: 9\ny: 9"}

@@ -82,7 +82,9 @@ func revisionStep(r *rand.Rand, owners, owner string) step {
 			return s.create(ctx, "controllerrevisions", userRevision("copied", all[at].Revision+1, all[at].Labels, string(all[at].Data.Raw)))
 		})
 	default:
-		data := `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"` + owner + `"}},"spec":{"containers":[{"name":"main","image":"fake:2"}]}}}}`
+		// Of an image that no template has: with defaults set, Orrery would take it for that template; see the README, "the revisions
+		// of StatefulSets and DaemonSets are compared by meaning".
+		data := `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"` + owner + `"}},"spec":{"containers":[{"name":"main","image":"fake:9"}]}}}}`
 		n := int64(r.IntN(9))
 		return change("create one beside it", func(ctx context.Context, s *subject, _ []appsv1.ControllerRevision, _ int) error {
 			return s.create(ctx, "controllerrevisions", userRevision("mine", n, map[string]string{"app": owner}, data))
