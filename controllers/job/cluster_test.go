@@ -145,7 +145,7 @@ func faults(old, next *batchv1.Job) (wrong []string) {
 	require(!over || b.Active == 0, "active pods of a finished Job")
 	require(!over || deref(b.Terminating) == 0, "terminating pods of a finished Job")
 	require(!over || uncounted(b) == 0, "uncounted pods of a finished Job")
-	require(!over || b.StartTime != nil || suspended(next) && completions == 0, "a finished Job without a start")
+	require(!over || b.StartTime != nil || suspended(next) && ptr.Equal(next.Spec.Completions, new(int32(0))), "a finished Job without a start")
 	require(is(b, batchv1.JobComplete) == (b.CompletionTime != nil), "completion time")
 	require(b.CompletionTime == nil || b.StartTime == nil || !b.CompletionTime.Before(b.StartTime), "completed before it began")
 	require(deref(b.Ready) <= b.Active, "more ready than active pods")

@@ -36,7 +36,7 @@ func statusOf(v *view, e ending, c change, clearsStartTime bool) (s batchv1.JobS
 	if began := v.job.Status.StartTime; e.decided() && began != nil {
 		s.StartTime = began // resumed, and over before that was on record, as where the process before ended in between
 	}
-	if e.decided() && s.StartTime == nil && deref(v.job.Spec.Completions) != 0 {
+	if n := v.job.Spec.Completions; e.decided() && s.StartTime == nil && (n == nil || *n != 0) {
 		s.StartTime = &metav1.Time{Time: v.now} // the server takes no finished Job without
 	}
 	if indexed(v.job) {
@@ -67,10 +67,13 @@ func succeededOf(v *view) int32 {
 func turn(s *batchv1.JobStatus, suspended, clears bool, now time.Time) string {
 	is := conditionOf(s, batchv1.JobSuspended)
 	if !suspended {
+		was := is != nil && is.Status == corev1.ConditionTrue
 		if is == nil || !set(s, condition(batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed", now)) {
 			return ""
 		}
-		s.StartTime = &metav1.Time{Time: now}
+		if was { // else somebody has written the condition, and the server refuses to change the start
+			s.StartTime = &metav1.Time{Time: now}
+		}
 		return reasonResumed
 	}
 	if !set(s, condition(batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended", now)) {
