@@ -71,14 +71,8 @@ func (w *world) play(ctx context.Context, u *unstructured.Unstructured) {
 		return
 	}
 	ended := phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
-	if u.GetDeletionTimestamp() != nil {
-		if acts != hang || w.isEnding(u.GetNamespace()) {
-			zero, uid := int64(0), u.GetUID()
-			_ = w.client.CoreV1().Pods(u.GetNamespace()).Delete(ctx, u.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &uid}})
-		}
-		return
-	}
-	if ended || acts == stay {
+	deleted := u.GetDeletionTimestamp() != nil
+	if deleted && acts == hang && !w.isEnding(u.GetNamespace()) || ended && !deleted || acts == stay && !deleted {
 		return
 	}
 	var pod corev1.Pod
@@ -86,6 +80,10 @@ func (w *world) play(ctx context.Context, u *unstructured.Unstructured) {
 		return
 	}
 	s := &subject{world: w, namespace: pod.Namespace}
+	if deleted {
+		s.remove(ctx, &pod, ended)
+		return
+	}
 	switch {
 	case phase == string(corev1.PodPending):
 		_ = s.report(ctx, &pod, ready)
@@ -104,6 +102,18 @@ func (w *world) letGo(ctx context.Context, u *unstructured.Unstructured) {
 	}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"finalizers":null}}`, u.GetUID())
 	_, _ = w.client.CoreV1().PersistentVolumeClaims(u.GetNamespace()).Patch(ctx, u.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+}
+
+// remove ends a deleted pod. If a finalizer still keeps it, its containers have been killed all the same.
+func (s *subject) remove(ctx context.Context, pod *corev1.Pod, ended bool) {
+	zero := int64(0)
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil && *grace == 0 {
+		if !ended {
+			_ = s.report(ctx, pod, failed(137))
+		}
+		return
+	}
+	_ = s.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 }
 
 // setReady sets the condition Ready, and the times that go with it.

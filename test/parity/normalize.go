@@ -105,6 +105,14 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 		byText(endpoints, names)
 		ports, _ := obj.Object["ports"].([]any)
 		byText(ports, names)
+	case "cronjobs":
+		active, _, _ := unstructured.NestedSlice(obj.Object, "status", "active")
+		for _, ref := range active {
+			delete(ref.(map[string]any), "resourceVersion")
+		}
+		if len(active) > 0 {
+			obj.Object["status"].(map[string]any)["active"] = active
+		}
 	case "secrets":
 		delete(obj.Object, "data")
 	case "configmaps":

@@ -39,8 +39,12 @@ type generator func(r *rand.Rand) program
 // generators returns all generators, by the name of what they are about.
 func generators() map[string]generator {
 	return map[string]generator{
+		"cronjob":               cronJobProgram,
 		"daemonset":             daemonSetProgram,
 		"deployment":            deploymentProgram,
+		"job":                   jobProgram,
+		"jobclaim":              jobClaimProgram,
+		"jobstatus":             jobStatusProgram,
 		"node":                  nodeProgram,
 		"replicaset":            replicaSetProgram,
 		"replicationcontroller": replicationControllerProgram,
@@ -90,6 +94,15 @@ func patched(resource, name, format string, args ...any) step {
 	}
 }
 
+// patchedStatus is the step that sends a JSON merge patch to an object's status.
+func patchedStatus(resource, name, format string, args ...any) step {
+	patch := fmt.Sprintf(format, args...)
+	return step{
+		text: fmt.Sprintf("patch in %s the status of %s %s", resource, name, patch),
+		do:   func(ctx context.Context, s *subject) error { return s.patch(ctx, resource, name, patch, "status") },
+	}
+}
+
 // deleted is the step that deletes an object with a policy, or with the server's own if that is empty.
 func deleted(resource, name string, policy metav1.DeletionPropagation) step {
 	return step{
@@ -104,6 +117,38 @@ func acted(from, to int, what string, change func(*corev1.Pod)) step {
 		text: fmt.Sprintf("pods %d to %d: %s", from, to-1, what),
 		do:   func(ctx context.Context, s *subject) error { return s.act(ctx, from, to, change) },
 	}
+}
+
+// which says which pods a step is about: those that match, and of them from..to in the order of subject.pods.
+type which struct {
+	what     string
+	matches  func(*corev1.Pod) bool
+	from, to int
+}
+
+// forEach is the step that does something with pods, one after the other.
+func forEach(w which, what string, do func(ctx context.Context, s *subject, pod *corev1.Pod) error) step {
+	return step{
+		text: fmt.Sprintf("%s pods %d to %d: %s", w.what, w.from, w.to-1, what),
+		do: func(ctx context.Context, s *subject) error {
+			pods, err := s.pods(ctx)
+			if err != nil {
+				return err
+			}
+			pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return !w.matches(&pod) })
+			for i := range pods[min(w.from, len(pods)):min(w.to, len(pods))] {
+				if err := do(ctx, s, &pods[w.from+i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// podsReport is the step in which pods change their status.
+func podsReport(w which, what string, change func(*corev1.Pod)) step {
+	return forEach(w, what, func(ctx context.Context, s *subject, pod *corev1.Pod) error { return s.report(ctx, pod, change) })
 }
 
 // pick returns one of the choices.

@@ -94,12 +94,29 @@ func (s *subject) pods(ctx context.Context) ([]corev1.Pod, error) {
 		return nil, err
 	}
 	beside := onNodes(list.Items, func(pod corev1.Pod) (node, text string) { return daemonPod(&pod) })
-	rank := func(pod *corev1.Pod) string {
+	ranks := map[types.UID]string{}
+	for i := range list.Items {
+		pod := &list.Items[i]
 		node, self := daemonPod(pod)
-		return s.rank(pod) + self + beside[node]
+		ranks[pod.UID] = s.rank(pod) + self + beside[node] + s.text(pod)
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(rank(&a), rank(&b)) })
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(ranks[a.UID], ranks[b.UID]) })
 	return list.Items, nil
+}
+
+// text returns all that is in a pod and the same in both worlds.
+func (s *subject) text(pod *corev1.Pod) string {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		panic(err) // it is of a type of the API
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := s.names[s.namespace]
+	if names == nil {
+		names = newAliases()
+	}
+	return normalize("pods", &unstructured.Unstructured{Object: content}, names)
 }
 
 // rank is what pods are sorted by.
