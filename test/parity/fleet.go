@@ -32,7 +32,7 @@ const (
 var programName = regexp.MustCompile(`^[a-z-]+-\d+`)
 
 // clusterScoped are the kinds without namespaces.
-var clusterScoped = map[string]bool{"namespaces": true, "nodes": true}
+var clusterScoped = map[string]bool{"namespaces": true, "nodes": true, "realms": true}
 
 // programOf returns the program that an object belongs to.
 func programOf(u *unstructured.Unstructured) string {
@@ -43,8 +43,19 @@ func programOf(u *unstructured.Unstructured) string {
 	return programName.FindString(name)
 }
 
-// fill puts the program's namespace into a text.
-func (s *subject) fill(text string) string { return strings.ReplaceAll(text, self, s.namespace) }
+// uidOf is the form of the UID of an object that a step has created: $uid(configmaps/name) or $uid(configmaps/namespace/name).
+var uidOf = regexp.MustCompile(`\$uid\(([^)]*)\)`)
+
+// fill puts the program's namespace and the UIDs of its objects into a text.
+func (s *subject) fill(text string) string {
+	text = strings.ReplaceAll(text, self, s.namespace)
+	return uidOf.ReplaceAllStringFunc(text, func(m string) string {
+		if id := s.uids[uidOf.FindStringSubmatch(m)[1]]; id != "" {
+			return id
+		}
+		return "00000000-0000-4000-8000-000000000000"
+	})
+}
 
 // nodeMade is the step that adds the node $self-<name> to the program.
 func nodeMade(name string, labels map[string]string, taints ...corev1.Taint) step {
@@ -137,6 +148,9 @@ func (s *subject) clear(ctx context.Context) {
 func (s *subject) release(ctx context.Context) {
 	for kind := range kinds {
 		for _, u := range s.objects(kind, s.namespace) {
+			if kind == "namespaces" && u.GetDeletionTimestamp() != nil {
+				s.finalize(ctx, u.GetName(), func(f corev1.FinalizerName) bool { return ours(string(f)) })
+			}
 			if u.GetDeletionTimestamp() == nil || !slices.ContainsFunc(u.GetFinalizers(), ours) {
 				continue
 			}
@@ -148,4 +162,28 @@ func (s *subject) release(ctx context.Context) {
 	}
 }
 
+// finalize removes some of the finalizers of a namespace's spec. A failed request is sent again in the next round.
+func (s *subject) finalize(ctx context.Context, namespace string, gone func(corev1.FinalizerName) bool) {
+	ns, err := s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil || !slices.ContainsFunc(ns.Spec.Finalizers, gone) {
+		return
+	}
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, gone)
+	_, _ = s.client.CoreV1().Namespaces().Finalize(ctx, ns, metav1.UpdateOptions{})
+}
+
 func ours(finalizer string) bool { return strings.HasPrefix(finalizer, "parity/") }
+
+// eventually waits until something is the case, and fails after a time.
+func eventually(ctx context.Context, limit time.Duration, is func() (bool, error)) error {
+	for deadline := time.Now().Add(limit); ; {
+		done, err := is()
+		switch {
+		case done || err != nil:
+			return err
+		case time.Now().After(deadline) || ctx.Err() != nil:
+			return fmt.Errorf("it did not happen within %s", limit)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

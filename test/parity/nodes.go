@@ -20,8 +20,8 @@ func nodeProgram(r *rand.Rand) program {
 	var p program
 	// A pod is not evicted about when the next step comes, some three seconds after the last eviction.
 	seconds := []int64{1, 20, 300, 1 << 40}
-	if urgent := chance(r, 3); urgent {
-		// README, "Nodes and evictions": a pod that waits, and comes to tolerate a taint for no time.
+	urgent := chance(r, 3)
+	if urgent {
 		seconds = []int64{-5, 0}
 	}
 	for _, name := range names {
@@ -32,7 +32,9 @@ func nodeProgram(r *rand.Rand) program {
 	}
 	p.steps[len(p.steps)-1].now = false
 	for i := range 5 + r.IntN(5) {
-		p.steps = append(p.steps, nodeStep(r, pick(r, names...), i, seconds))
+		// README, "Nodes and evictions", has pods that wait for the end of their time on a lost node, and come to tolerate
+		// another taint for no time: here, nodes with such pods are not lost.
+		p.steps = append(p.steps, nodeStep(r, pick(r, names...), i, seconds, urgent))
 	}
 	return p
 }
@@ -92,9 +94,13 @@ func toleration(r *rand.Rand, seconds []int64) corev1.Toleration {
 	return t
 }
 
-func nodeStep(r *rand.Rand, name string, i int, seconds []int64) step {
+func nodeStep(r *rand.Rand, name string, i int, seconds []int64, stays bool) step {
 	node := self + "-" + name
-	switch r.IntN(14) {
+	what := r.IntN(14)
+	if stays && what >= 2 && what <= 4 {
+		what = 0
+	}
+	switch what {
 	case 0, 1:
 		return conditioned(node, pick(r, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable), pick(r, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown))
 	case 2, 3:
@@ -181,7 +187,7 @@ func silenced(node string) step {
 			if err := s.patch(ctx, "nodes", node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, acts, stay)); err != nil {
 				return err
 			}
-			return s.eventually(ctx, 90*time.Second, func() (bool, error) {
+			return eventually(ctx, s.grace+70*time.Second, func() (bool, error) {
 				n, err := s.client.CoreV1().Nodes().Get(ctx, s.fill(node), metav1.GetOptions{})
 				if err != nil {
 					return false, err
@@ -223,19 +229,5 @@ func waited(d time.Duration) step {
 			}
 			return nil
 		},
-	}
-}
-
-// eventually waits until something is the case, and fails after a time.
-func (s *subject) eventually(ctx context.Context, limit time.Duration, is func() (bool, error)) error {
-	for deadline := time.Now().Add(limit); ; {
-		done, err := is()
-		switch {
-		case done || err != nil:
-			return err
-		case time.Now().After(deadline) || ctx.Err() != nil:
-			return fmt.Errorf("it did not happen within %s", limit)
-		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }

@@ -80,6 +80,11 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 		byType(status["conditions"])
 	}
 	switch kind {
+	case "nodes":
+		// Two loops of the node lifecycle add taints at the same time.
+		taints, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "taints")
+		list, _ := taints.([]any)
+		byText(list, names)
 	case "pods":
 		// The scheduler chooses the node, but for pods that are pinned to one, and for a program's own nodes, on which it has no choice.
 		if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["nodeName"] != nil && !ownedBy(obj, "DaemonSet") && programName.FindString(fmt.Sprint(spec["nodeName"])) != programOf(obj) {
@@ -183,6 +188,10 @@ func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 	message := strings.TrimPrefix(get("message"), "(combined from similar events): ")
 	if strings.Contains(message, "the object has been modified; please apply your changes to the latest version") {
 		return "" // whether two writers meet is a matter of luck
+	}
+	if get("reason") == "OwnerRefInvalidNamespace" {
+		// README, "Garbage collection": each such reference is reported, and not only the first of an object.
+		message = "*"
 	}
 	line := fmt.Sprintf("%s %s %s/%s: %s: %s", source, get("type"), get("involvedObject", "kind"), get("involvedObject", "name"), get("reason"), message)
 	return steps.ReplaceAllString(plain(line, names), "from <n> to <n>")

@@ -41,6 +41,9 @@ func generators() map[string]generator {
 	return map[string]generator{
 		"cronjob":               cronJobProgram,
 		"daemonset":             daemonSetProgram,
+		"orphan":                orphanProgram,
+		"namespace":             namespaceProgram,
+		"owner":                 ownerProgram,
 		"deployment":            deploymentProgram,
 		"job":                   jobProgram,
 		"jobclaim":              jobClaimProgram,
@@ -52,12 +55,22 @@ func generators() map[string]generator {
 	}
 }
 
+// special returns the generators that have to be asked for, with what they need.
+func special() map[string]generator {
+	return map[string]generator{
+		"finished": finishedProgram, // -finished-pods=5 -parallel=1
+	}
+}
+
 // draw returns n programs of the generators named, or of all, in turn.
 func draw(seed uint64, n int, only []string) ([]program, error) {
 	all := generators()
 	names := only
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(all))
+	}
+	for name, make := range special() {
+		all[name] = make
 	}
 	var out []program
 	for i := range n {

@@ -79,6 +79,7 @@ func build(ctx context.Context, s settings, kind cluster.ManagerKind, names []st
 	if err != nil {
 		return nil, nil, errors.Join(err, end())
 	}
+	w.grace = s.grace
 	return w, end, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ import (
 type subject struct {
 	*world
 	namespace string
+	uids      map[string]string // of what the steps have created, the latest of each name
 }
 
 // create creates an object, given with or without its kind, as a resource such as "deployments". It is in the program's
@@ -46,7 +48,10 @@ func (s *subject) create(ctx context.Context, resource string, obj runtime.Objec
 	if err := u.UnmarshalJSON([]byte(s.fill(string(data)))); err != nil {
 		return err
 	}
-	_, err = s.in(resource, u.GetNamespace()).Create(ctx, u, metav1.CreateOptions{})
+	key := path.Join(resource, u.GetNamespace(), u.GetName())
+	if u, err = s.in(resource, u.GetNamespace()).Create(ctx, u, metav1.CreateOptions{}); err == nil && s.uids != nil {
+		s.uids[key] = string(u.GetUID())
+	}
 	return err
 }
 

@@ -39,6 +39,8 @@ var kinds = map[string]schema.GroupVersionResource{
 	"cronjobs":               {Group: "batch", Version: "v1", Resource: "cronjobs"},
 	"poddisruptionbudgets":   {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 	"endpointslices":         {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
+	"things":                 {Group: customGroup, Version: "v1", Resource: "things"},
+	"realms":                 {Group: customGroup, Version: "v1", Resource: "realms"},
 	"events":                 {Version: "v1", Resource: "events"},
 }
 
@@ -48,6 +50,10 @@ type world struct {
 	client kubernetes.Interface
 	any    dynamic.Interface
 	stores map[string]cache.Indexer
+	grace  time.Duration // after which a silent node is given up
+
+	custom    sync.Once // after which custom kinds are collected
+	customErr error
 
 	mu      sync.Mutex          // guards the maps
 	changes map[string]int      // by the name of the program
@@ -67,6 +73,9 @@ func newWorld(ctx context.Context, name string, config *rest.Config) (*world, er
 		return nil, err
 	}
 	w := &world{name: name, client: client, any: custom, stores: map[string]cache.Indexer{}, changes: map[string]int{}, names: map[string]*aliases{}, ending: map[string]bool{}}
+	if err := w.define(ctx); err != nil {
+		return nil, fmt.Errorf("define custom kinds: %w", err)
+	}
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(custom, 0)
 	var synced []cache.InformerSynced
 	for kind, gvr := range kinds {
@@ -225,7 +234,7 @@ func (w *world) prepare(ctx context.Context, namespace string) (*subject, error)
 	if _, err := w.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	s := &subject{world: w, namespace: namespace}
+	s := &subject{world: w, namespace: namespace, uids: map[string]string{}}
 	for {
 		if _, found, _ := w.stores["serviceaccounts"].GetByKey(namespace + "/default"); found {
 			return s, nil
