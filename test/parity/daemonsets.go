@@ -65,6 +65,9 @@ func drawDaemonSet(r *rand.Rand, plan daemonPlan) *appsv1.DaemonSet {
 	if chance(r, 4) {
 		ds.Annotations = map[string]string{"team": "nodes"}
 	}
+	if chance(r, 6) {
+		ds.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"mine", "other"}}}}
+	}
 	place(r, &ds.Spec.Template.Spec, plan)
 	most := drawUnavailable(r)
 	switch {
@@ -291,9 +294,16 @@ func daemonNodeStep(r *rand.Rand, plan daemonPlan) step {
 			return s.patchNodes(ctx, fmt.Sprintf(`{"spec":{"taints":[{"key":%q,"value":%q,"effect":"NoSchedule"},{"key":%q,"value":%q,"effect":%q}]}}`, programLabel, s.namespace, key, value, effect), names...)
 		})
 	}
-	switch r.IntN(10) {
+	switch r.IntN(11) {
 	case 0:
 		return change(`{"spec":{"unschedulable":true}}`)
+	case 10:
+		if plan.mixed && !plan.surge { // upstream stops at the node; see the README, "a node that is gone"
+			return touched("daemonsets", "ds", "delete node "+names[0], func(ctx context.Context, s *subject) error {
+				return s.delete(ctx, "nodes", self+"-"+names[0], "")
+			})
+		}
+		fallthrough
 	case 1:
 		return change(`{"spec":{"unschedulable":null}}`)
 	case 2, 3:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -146,17 +147,19 @@ func (m *match) compareEvents(ctx context.Context) string {
 	return "  events:\n" + report
 }
 
-// eventDifference compares the events about those objects that have not too many of them in either world.
+// eventDifference compares the events that are known to be all there in both worlds.
 func (m *match) eventDifference() string {
 	var lines [2][]string
-	var about [2]map[string][]string
-	var full [2]map[string]bool
+	var about [2]map[[2]string][]string
+	full := map[[2]string]bool{}
 	for i, w := range m.worlds {
-		about[i], full[i] = w.happened(m.namespace)
+		var some map[[2]string]bool
+		about[i], some = w.happened(m.namespace)
+		maps.Copy(full, some)
 	}
 	for i := range about {
 		for what, of := range about[i] {
-			if !full[0][what] && !full[1][what] {
+			if !full[what] && !full[[2]string{what[0]}] {
 				lines[i] = append(lines[i], of...)
 			}
 		}

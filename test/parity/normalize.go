@@ -93,12 +93,7 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 				unstructured.RemoveNestedField(obj.Object, "metadata", "labels", label)
 			}
 		}
-		if ownedBy(obj, "StatefulSet") {
-			// Upstream adds the volumes of claims in any order.
-			volumes, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "volumes")
-			list, _ := volumes.([]any)
-			byText(list, names)
-		}
+		claimsByText(obj, names)
 	case "endpointslices":
 		endpoints, _ := obj.Object["endpoints"].([]any)
 		for _, e := range endpoints {
@@ -130,6 +125,15 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 		panic(err) // it came as JSON
 	}
 	return plain(string(text), names)
+}
+
+// claimsByText sorts the volumes of a pod if some of them are claims: upstream adds those of a StatefulSet in any order.
+func claimsByText(pod *unstructured.Unstructured, names *aliases) {
+	volumes, _, _ := unstructured.NestedFieldNoCopy(pod.Object, "spec", "volumes")
+	list, _ := volumes.([]any)
+	if slices.ContainsFunc(list, func(v any) bool { m, _ := v.(map[string]any); return m["persistentVolumeClaim"] != nil }) {
+		byText(list, names)
+	}
 }
 
 func plain(text string, names *aliases) string {
@@ -172,6 +176,9 @@ func sorted(list []string) []string {
 	return list
 }
 
+// combined is what the message of an event begins with that stands for several, of which only the last is shown.
+const combined = "(combined from similar events): "
+
 // eventLine returns what an event says, or nothing if it is not from a controller manager.
 func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 	get := func(fields ...string) string {
@@ -185,7 +192,7 @@ func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 	if source == "" || source == "default-scheduler" {
 		return ""
 	}
-	message := strings.TrimPrefix(get("message"), "(combined from similar events): ")
+	message := strings.TrimPrefix(get("message"), combined)
 	if strings.Contains(message, "the object has been modified; please apply your changes to the latest version") {
 		return "" // whether two writers meet is a matter of luck
 	}

@@ -101,7 +101,7 @@ func TestPodsOfStatefulSetsKeepTheirNames(t *testing.T) {
 	pod := func(name, volumes string) string {
 		return normalized(t, "kind: Pod\nmetadata: {name: "+name+", generateName: db-, ownerReferences: [{kind: StatefulSet, name: db}]}\nspec: {volumes: "+volumes+"}\n")
 	}
-	if a, b := pod("db-0", "[{name: a}, {name: b}]"), pod("db-0", "[{name: b}, {name: a}]"); a != b {
+	if a, b := pod("db-0", "[{name: a, persistentVolumeClaim: {claimName: c}}, {name: b}]"), pod("db-0", "[{name: b}, {name: a, persistentVolumeClaim: {claimName: c}}]"); a != b {
 		t.Errorf("%s\n%s", a, b)
 	}
 	if pod("db-0", "[]") == pod("db-1", "[]") {

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,15 +25,12 @@ func statefulSetProgram(r *rand.Rand) program {
 		p.steps = append(p.steps, statefulSetStep(r, set))
 	}
 	if chance(r, 2) {
-		how := drawPropagation(r)
-		if how == metav1.DeletePropagationForeground {
-			// Not to wait for pods: while it does, upstream makes a revision anew whenever the garbage collector has deleted it;
-			// see the README, "a StatefulSet that is being deleted creates no revision".
-			p.steps = append(p.steps, relieved("statefulsets", "db"))
-		}
-		p.steps = append(p.steps, deleted("statefulsets", "db", how))
+		p.steps = append(p.steps, setDeleted(set, drawPropagation(r)))
 		if chance(r, 2) {
 			again := drawStatefulSet(r)
+			if !eager(set) {
+				again.Spec.PodManagementPolicy = set.Spec.PodManagementPolicy
+			}
 			// Orphans that lack a volume are treated differently; see the README, "a pod that lacks a volume".
 			again.Spec.VolumeClaimTemplates, again.Spec.Template.Spec.NodeName = set.Spec.VolumeClaimTemplates, set.Spec.Template.Spec.NodeName
 			p.steps = append(p.steps, created("statefulsets", again), statefulSetStep(r, again), statefulSetStep(r, again))
@@ -49,6 +49,21 @@ func drawPropagation(r *rand.Rand) metav1.DeletionPropagation {
 	return pick(r, "", metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground)
 }
 
+// setDeleted is the step that deletes the set. If it waits for its pods, none hangs, as upstream makes a revision anew whenever
+// the garbage collector has deleted it meanwhile; see the README, "a StatefulSet that is being deleted creates no revision". Nor
+// may the pods of a parallel set keep their names from those of its successor; see eager.
+func setDeleted(set *appsv1.StatefulSet, how metav1.DeletionPropagation) step {
+	all := deleted("statefulsets", "db", how)
+	if how != metav1.DeletePropagationForeground && !eager(set) {
+		return all
+	}
+	return step{text: all.text + ", and no pod hangs", do: func(ctx context.Context, s *subject) error {
+		err := all.do(ctx, s)
+		time.Sleep(time.Second)
+		return errors.Join(err, s.patchAll(ctx, "pods", atEase))
+	}}
+}
+
 func drawStatefulSet(r *rand.Rand) *appsv1.StatefulSet {
 	replicas := int32(r.IntN(6))
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
@@ -62,7 +77,13 @@ func drawStatefulSet(r *rand.Rand) *appsv1.StatefulSet {
 		set.Annotations = map[string]string{"team": "storage"}
 	}
 	if chance(r, 3) {
-		set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: int32(r.IntN(4))}
+		set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: pick[int32](r, 0, 1, 2, 3, 2147483640)}
+	}
+	if chance(r, 6) {
+		set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"db", "sql"}}}}
+	}
+	if chance(r, 12) {
+		set.Spec.Template.Finalizers = []string{"parity/keep"}
 	}
 	switch r.IntN(4) {
 	case 0:
@@ -88,46 +109,21 @@ func drawStatefulSet(r *rand.Rand) *appsv1.StatefulSet {
 	return set
 }
 
-// addClaims gives a set claim templates. Nobody provides volumes, so the scheduler would not bind its pods: they are bound
-// by their template.
-func addClaims(r *rand.Rand, set *appsv1.StatefulSet) {
-	set.Spec.Template.Spec.NodeName = "node-1"
-	for _, name := range []string{"data", "logs"}[:1+r.IntN(2)] {
-		c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: claimSpec()}
-		if chance(r, 4) {
-			c.Labels = map[string]string{"tier": "gold", "app": "other"}
-		}
-		set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, c)
-	}
-	if chance(r, 4) {
-		return
-	}
-	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: drawRetention(r), WhenScaled: drawRetention(r)}
-}
-
-func claimSpec() corev1.PersistentVolumeClaimSpec {
-	return corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}
-}
-
-func drawRetention(r *rand.Rand) appsv1.PersistentVolumeClaimRetentionPolicyType {
-	return pick(r, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
-}
-
 func drawUnavailable(r *rand.Rand) intstr.IntOrString {
 	return pick(r, intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromInt32(3), intstr.FromString("1%"), intstr.FromString("50%"), intstr.FromString("100%"))
 }
 
 // statefulSetPrelude is what users may have made before the set.
 func statefulSetPrelude(r *rand.Rand, set *appsv1.StatefulSet) (steps []step) {
-	if set.Spec.ServiceName != "" && chance(r, 2) {
+	if set.Spec.ServiceName != "" && chance(r, 8) {
 		steps = append(steps, created("services", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "db"}, Ports: []corev1.ServicePort{{Name: "sql", Port: 5432}}}}))
 	}
 	if chance(r, 5) {
 		steps = append(steps, foreignPod(r, set))
+	}
+	if chance(r, 6) {
+		steps = append(steps, created("statefulsets", neighbour(r)))
 	}
 	if len(set.Spec.VolumeClaimTemplates) > 0 && chance(r, 3) {
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-db-%d", r.IntN(4))}, Spec: claimSpec()}
@@ -142,22 +138,6 @@ func statefulSetPrelude(r *rand.Rand, set *appsv1.StatefulSet) (steps []step) {
 	return steps
 }
 
-// mayWait reports whether claims of a set may be gone only after a while. With several claims, upstream gives those that are
-// there no owner before the pod is there; see the README, "claims that are to be deleted with their StatefulSet".
-func mayWait(set *appsv1.StatefulSet) bool {
-	return !eager(set) && len(set.Spec.VolumeClaimTemplates) == 1
-}
-
-// hanging is the step that deletes a claim, which does not go.
-func hanging(claim string) step {
-	return step{text: "delete " + claim + ", which hangs", do: func(ctx context.Context, s *subject) error {
-		if err := s.patch(ctx, "persistentvolumeclaims", claim, `{"metadata":{"annotations":{"parity/acts":"hang"}}}`); err != nil {
-			return err
-		}
-		return s.delete(ctx, "persistentvolumeclaims", claim, "")
-	}}
-}
-
 // foreignPod is the step that creates a pod which has a name that a set may give, and labels that it may select.
 func foreignPod(r *rand.Rand, set *appsv1.StatefulSet) step {
 	t := template(pick(r, "db", "other"), runs)
@@ -169,6 +149,15 @@ func foreignPod(r *rand.Rand, set *appsv1.StatefulSet) step {
 		t.Labels[appsv1.StatefulSetPodNameLabel] = name
 	}
 	return created("pods", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: t.Labels, Annotations: t.Annotations}, Spec: t.Spec})
+}
+
+// neighbour is a set that selects the same pods as the set, and whose pods' names begin like those of the set; or whose name is
+// too long for a label.
+func neighbour(r *rand.Rand) *appsv1.StatefulSet {
+	replicas := int32(2)
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: pick(r, "db-1", "db-0-x", "d", strings.Repeat("long", 13), strings.Repeat("long", 15))}, Spec: appsv1.StatefulSetSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db", runs),
+	}}
 }
 
 // limited is the step that creates a quota. Nobody but the server's admission counts what it limits, so objects that are
@@ -321,46 +310,17 @@ func reliefStep(r *rand.Rand) step {
 	}
 }
 
+// atEase is the patch after which an object does not hang.
+const atEase = `{"metadata":{"finalizers":null,"annotations":{"parity/acts":"run"}}}`
+
 // relieved is the step after which no pod and no claim hangs.
 func relieved(resource, name string) step {
 	return touched(resource, name, "no pod and no claim hangs any more", func(ctx context.Context, s *subject) error {
 		for _, kind := range []string{"pods", "persistentvolumeclaims"} {
-			if err := s.patchAll(ctx, kind, `{"metadata":{"finalizers":null,"annotations":{"parity/acts":"run"}}}`); err != nil {
+			if err := s.patchAll(ctx, kind, atEase); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// claimStep is what a user may do to claims.
-func claimStep(r *rand.Rand, set *appsv1.StatefulSet) step {
-	claim := fmt.Sprintf("%s-db-%d", pick(r, "data", "logs"), r.IntN(4))
-	switch r.IntN(7) {
-	case 0, 1:
-		return patched("statefulsets", "db", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"%s","whenScaled":"%s"}}}`, drawRetention(r), drawRetention(r))
-	case 2:
-		if mayWait(set) {
-			return hanging(claim)
-		}
-		fallthrough
-	case 3:
-		return touched("statefulsets", "db", "delete "+claim, func(ctx context.Context, s *subject) error {
-			return s.delete(ctx, "persistentvolumeclaims", claim, "")
-		})
-	case 4:
-		return touched("statefulsets", "db", "remove the owners of "+claim, func(ctx context.Context, s *subject) error {
-			return s.patch(ctx, "persistentvolumeclaims", claim, `{"metadata":{"ownerReferences":null}}`)
-		})
-	case 5:
-		controls := chance(r, 2)
-		return touched("statefulsets", "db", fmt.Sprintf("a ConfigMap owns %s, controller=%v", claim, controls), func(ctx context.Context, s *subject) error {
-			return s.own(ctx, "persistentvolumeclaims", claim, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "kube-root-ca.crt", Controller: &controls}, "configmaps")
-		})
-	default:
-		controls := chance(r, 2)
-		return touched("statefulsets", "db", fmt.Sprintf("the set owns %s, controller=%v", claim, controls), func(ctx context.Context, s *subject) error {
-			return s.own(ctx, "persistentvolumeclaims", claim, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", Controller: &controls}, "statefulsets")
-		})
-	}
 }

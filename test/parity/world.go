@@ -185,27 +185,32 @@ func (w *world) objects(kind, program string) (out []*unstructured.Unstructured)
 // most is how many events about one object a recorder sends at once; others are dropped.
 const most = 25
 
-// happened returns the events about a program's objects as normalized text, each once, by what they are about. Whether the
-// events about an object are all there is not known if there are many, as each repetition counts; full has these objects.
-func (w *world) happened(program string) (lines map[string][]string, full map[string]bool) {
+// happened returns the events about a program's objects as normalized text, each once, by whom and what they are about and by
+// their reason. full has the objects with so many events, with repetitions, that some may have been dropped, and the reasons of
+// events that have been combined.
+func (w *world) happened(program string) (lines map[[2]string][]string, full map[[2]string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seen, count := map[string]bool{}, map[string]int64{}
-	lines, full = map[string][]string{}, map[string]bool{}
+	lines, full = map[[2]string][]string{}, map[[2]string]bool{}
 	for _, u := range w.eventsOf(program) {
 		line := eventLine(u, w.names[program])
 		if line == "" {
 			continue
 		}
-		about, _, _ := strings.Cut(line, ": ")
-		about = about[:strings.Index(about, " ")] + about[strings.LastIndex(about, " "):]
+		head, rest, _ := strings.Cut(line, ": ")
+		about := head[:strings.Index(head, " ")] + head[strings.LastIndex(head, " "):]
+		reason, _, _ := strings.Cut(rest, ": ")
 		n, _, _ := unstructured.NestedInt64(u.Object, "count")
 		if count[about] += max(1, n); count[about] >= most {
-			full[about] = true
+			full[[2]string{about}] = true
+		}
+		if message, _, _ := unstructured.NestedString(u.Object, "message"); strings.HasPrefix(message, combined) {
+			full[[2]string{about, reason}] = true
 		}
 		if !seen[line] {
 			seen[line] = true
-			lines[about] = append(lines[about], line)
+			lines[[2]string{about, reason}] = append(lines[[2]string{about, reason}], line)
 		}
 	}
 	return lines, full
