@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -74,10 +75,16 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		Queue("namespace").Workers(int(o.workers)).Complete()
 }
 
-// deletionSeen picks the change by which a namespace is deleted, or its first sight in that state. What changes later
-// in a deleted namespace is mostly our own doing.
+// deletionSeen picks the change by which a namespace is deleted, or its first sight in that state, and the one by which the
+// spec of a deleted namespace gets a finalizer that it did not have: it is emptied, and finalized, once more. What changes
+// later in a deleted namespace is mostly our own doing.
 func deletionSeen(old, ns *corev1.Namespace) bool {
-	return ns != nil && ns.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil || old.UID != ns.UID)
+	if ns == nil || ns.DeletionTimestamp == nil {
+		return false
+	}
+	return old == nil || old.DeletionTimestamp == nil || old.UID != ns.UID || slices.ContainsFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool {
+		return !slices.Contains(old.Spec.Finalizers, f)
+	})
 }
 
 func podGone(_, pod *corev1.Pod) bool { return pod == nil }

@@ -14,6 +14,10 @@ func TestOnlyTheDeletionOfANamespaceWakesIt(t *testing.T) {
 	live, gone := &corev1.Namespace{}, &corev1.Namespace{}
 	now := metav1.Now()
 	gone.DeletionTimestamp = &now
+	held := gone.DeepCopy()
+	held.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+	others := gone.DeepCopy()
+	others.Spec.Finalizers = []corev1.FinalizerName{"example.com/hold"}
 	for _, tc := range []struct {
 		name     string
 		old, new *corev1.Namespace
@@ -23,6 +27,9 @@ func TestOnlyTheDeletionOfANamespaceWakesIt(t *testing.T) {
 		{"first seen while being deleted", nil, gone, true},
 		{"deleted", live, gone, true},
 		{"changed while being deleted", gone, gone, false},
+		{"finalizers are added while it is being deleted", gone, held, true},
+		{"ours is added to another", others, held, true},
+		{"finalizers are removed", held, gone, false},
 		{"removed", gone, nil, false},
 	} {
 		if got := deletionSeen(tc.old, tc.new); got != tc.want {

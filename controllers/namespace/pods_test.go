@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"orrery/kit/kittest"
 )
 
@@ -63,4 +65,37 @@ func TestWithoutPodsAmongTheKindsNothingGoes(t *testing.T) {
 			t.Errorf("%d requests, error %v", asked, p.err())
 		}
 	})
+}
+
+// TestFinalizersOfTheSpecThatComeBack: somebody takes them out of a namespace that still has content, or that waits for
+// somebody else alone, and puts ours in again.
+func TestFinalizersOfTheSpecThatComeBack(t *testing.T) {
+	for _, between := range [][]corev1.FinalizerName{nil, {"example.com/hold"}} {
+		synctest.Test(t, func(t *testing.T) {
+			held := configMap("shop", "held", "example.com/hold")
+			ns := namespace("shop")
+			ns.Finalizers = []string{"example.com/hold"} // keeps the namespace meanwhile
+			api := kittest.New(t, ns, held, configMap("shop", "free"))
+			api.Run(t, Descriptor())
+			api.Settle()
+			api.Delete(t, namespace("shop"))
+			api.Pass(time.Minute)
+			set := func(finalizers ...corev1.FinalizerName) {
+				api.Get(t, ns)
+				ns.Spec.Finalizers = finalizers
+				api.Update(t, ns)
+			}
+			set(between...)
+			api.Get(t, held)
+			held.Finalizers = nil
+			api.Update(t, held)
+			api.Pass(time.Minute)
+			set(corev1.FinalizerKubernetes)
+			api.Pass(time.Minute)
+			api.Get(t, ns)
+			if api.Get(t, held) || len(ns.Spec.Finalizers) > 0 {
+				t.Errorf("after %v: finalizers %v, the last object is there = %t", between, ns.Spec.Finalizers, api.Get(t, held))
+			}
+		})
+	}
 }
