@@ -149,7 +149,7 @@ func (s *subject) release(ctx context.Context) {
 	for kind := range kinds {
 		for _, u := range s.objects(kind, s.namespace) {
 			if kind == "namespaces" && u.GetDeletionTimestamp() != nil {
-				s.finalize(ctx, u.GetName(), func(f corev1.FinalizerName) bool { return ours(string(f)) })
+				s.finalize(ctx, u.GetName())
 			}
 			if u.GetDeletionTimestamp() == nil || !slices.ContainsFunc(u.GetFinalizers(), ours) {
 				continue
@@ -162,13 +162,13 @@ func (s *subject) release(ctx context.Context) {
 	}
 }
 
-// finalize removes some of the finalizers of a namespace's spec. A failed request is sent again in the next round.
-func (s *subject) finalize(ctx context.Context, namespace string, gone func(corev1.FinalizerName) bool) {
+// finalize leaves the finalizers of a namespace's spec to the managers. A failed request is sent again in the next round.
+func (s *subject) finalize(ctx context.Context, namespace string) {
 	ns, err := s.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-	if err != nil || !slices.ContainsFunc(ns.Spec.Finalizers, gone) {
+	if err != nil || !slices.ContainsFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return ours(string(f)) }) {
 		return
 	}
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, gone)
+	ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
 	_, _ = s.client.CoreV1().Namespaces().Finalize(ctx, ns, metav1.UpdateOptions{})
 }
 

@@ -96,7 +96,7 @@ func namespaceStep(r *rand.Rand, all []member) step {
 			do:   func(_ context.Context, s *subject) error { s.end(s.fill(doomed)); return nil },
 		}
 	case 5:
-		return finalized(pick(r, [][]corev1.FinalizerName{{}, {"parity/hold"}, {"kubernetes"}, {"kubernetes", "parity/hold"}}...))
+		return finalized(pick(r, [][]corev1.FinalizerName{{"parity/hold"}, {"parity/hold"}, {"kubernetes"}, {"kubernetes", "parity/hold"}}...))
 	case 6:
 		return patched("namespaces", doomed, `{"metadata":{"finalizers":%s}}`, pick(r, "null", `["parity/keep"]`))
 	case 7:

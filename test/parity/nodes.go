@@ -96,8 +96,8 @@ func toleration(r *rand.Rand, seconds []int64) corev1.Toleration {
 
 func nodeStep(r *rand.Rand, name string, i int, seconds []int64, stays bool) step {
 	node := self + "-" + name
-	what := r.IntN(14)
-	if stays && what >= 2 && what <= 4 {
+	what := r.IntN(16)
+	if stays && what >= 2 && what <= 5 {
 		what = 0
 	}
 	switch what {
@@ -108,25 +108,31 @@ func nodeStep(r *rand.Rand, name string, i int, seconds []int64, stays bool) ste
 	case 4:
 		return silenced(node)
 	case 5:
-		return woken(node)
+		return forgotten(node)
 	case 6:
+		return replaced(name)
+	case 7:
+		return woken(node)
+	case 8:
 		return patched("nodes", node, `{"spec":{"unschedulable":%v}}`, chance(r, 2))
-	case 7, 8:
+	case 9, 10:
 		taint := corev1.Taint{Key: pick(r, "x", "x", "y", corev1.TaintNodeOutOfService), Value: pick(r, "", "1"), Effect: pick(r, corev1.TaintEffectNoExecute, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule)}
 		return tainted(node, taint.ToString(), func(all []corev1.Taint) []corev1.Taint {
 			return append(slices.DeleteFunc(all, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }), taint)
 		})
-	case 9:
+	case 11:
 		key := pick(r, nodeTaints...)
 		return tainted(node, "without "+key, func(all []corev1.Taint) []corev1.Taint {
 			return slices.DeleteFunc(all, func(t corev1.Taint) bool { return t.Key == key })
 		})
-	case 10:
-		return patched("nodes", node, `{"metadata":{"labels":{%q:%s}}}`, pick(r, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch"), pick(r, "null", `""`, `"linux"`, `"arm64"`))
-	case 11:
-		return waited(20 * time.Second)
 	case 12:
-		return created("pods", nodePod(r, fmt.Sprintf("late%d", i), name, seconds))
+		return patched("nodes", node, `{"metadata":{"labels":{%q:%s}}}`, pick(r, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch"), pick(r, "null", `""`, `"linux"`, `"arm64"`))
+	case 13:
+		return waited(20 * time.Second)
+	case 14:
+		pod := nodePod(r, fmt.Sprintf("late%d", i), name, seconds)
+		pod.Annotations[acts] = stay // it may be evicted before or after its kubelet has seen it
+		return created("pods", pod)
 	default:
 		return deleted("pods", fmt.Sprintf("p%d", r.IntN(4)), "")
 	}
@@ -196,6 +202,43 @@ func silenced(node string) step {
 					return t.Key == corev1.TaintNodeUnreachable && t.Effect == corev1.TaintEffectNoExecute
 				}), nil
 			})
+		},
+	}
+}
+
+// forgotten is the step in which a node falls silent and loses its conditions. It ends when the manager has set them.
+func forgotten(node string) step {
+	return step{
+		text: node + " is silent and has no conditions",
+		do: func(ctx context.Context, s *subject) error {
+			if err := s.patch(ctx, "nodes", node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, acts, stay)); err != nil {
+				return err
+			}
+			time.Sleep(time.Second) // a heartbeat that is under way ends
+			if err := s.patch(ctx, "nodes", node, `{"status":{"conditions":null}}`, "status"); err != nil {
+				return err
+			}
+			return eventually(ctx, 2*time.Minute, func() (bool, error) {
+				n, err := s.client.CoreV1().Nodes().Get(ctx, s.fill(node), metav1.GetOptions{})
+				return err == nil && len(n.Status.Conditions) > 0, err
+			})
+		},
+		patience: 90 * time.Second,
+	}
+}
+
+// replaced is the step in which a node is deleted, and another one of its name joins when the managers have noticed.
+func replaced(name string) step {
+	return step{
+		text: "another node " + name,
+		do: func(ctx context.Context, s *subject) error {
+			if err := s.delete(ctx, "nodes", self+"-"+name, ""); err != nil {
+				return err
+			}
+			if err := waited(8*time.Second).do(ctx, s); err != nil {
+				return err
+			}
+			return s.createNode(ctx, name, nil, nil)
 		},
 	}
 }

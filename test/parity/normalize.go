@@ -203,3 +203,15 @@ func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 	line := fmt.Sprintf("%s %s %s/%s: %s: %s", source, get("type"), get("involvedObject", "kind"), get("involvedObject", "name"), get("reason"), message)
 	return steps.ReplaceAllString(plain(line, names), "from <n> to <n>")
 }
+
+// cancelled is the event of upstream's taint eviction about a pod that it has just deleted: whether the deletion is seen
+// before the work is marked as done is a matter of luck.
+var cancelled = regexp.MustCompile(`TaintManagerEviction: Cancelling deletion of Pod (.*)$`)
+
+// withoutLuck leaves out the events of taint evictions that were cancelled, of pods that were evicted in the end.
+func withoutLuck(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool {
+		m := cancelled.FindStringSubmatch(line)
+		return m != nil && slices.ContainsFunc(lines, func(other string) bool { return strings.HasSuffix(other, "Marking for deletion Pod "+m[1]) })
+	})
+}

@@ -26,6 +26,11 @@ var owned = map[string]metav1.TypeMeta{
 // A member is an object of such a graph.
 type member struct {
 	resource, namespace, name string
+	// many is true if it may have several owners. Then it has no finalizers that hold it up: which of its owners goes first is
+	// a matter of luck, and so would be what is left of its references.
+	many bool
+	// doubtful is true if it may be collected soon, as it or one of its owners has had a wrong reference from the start.
+	doubtful bool
 }
 
 // path is the name by which steps know the object.
@@ -42,7 +47,11 @@ func ownerProgram(r *rand.Rand) program {
 	p := program{steps: []step{collected(), hurried(created("namespaces", named("v1", "Namespace", self+"-x")))}}
 	for i := range 6 + r.IntN(10) {
 		m := newMember(r, i)
-		p.steps = append(p.steps, hurried(created(m.resource, m.object(r, all))))
+		u := m.object(r, all)
+		m.doubtful = doubtful(m, u, all)
+		s := created(m.resource, u)
+		s.now = !m.doubtful // what refers to it later must find it gone in both, or in neither
+		p.steps = append(p.steps, s)
 		all = append(all, m)
 	}
 	p.steps[len(p.steps)-1].now = false
@@ -60,7 +69,7 @@ func named(apiVersion, kind, name string) *unstructured.Unstructured {
 }
 
 func newMember(r *rand.Rand, i int) member {
-	m := member{resource: pick(r, slices.Sorted(maps.Keys(owned))...), name: fmt.Sprintf("o%d", i)}
+	m := member{resource: pick(r, slices.Sorted(maps.Keys(owned))...), name: fmt.Sprintf("o%d", i), many: chance(r, 2)}
 	switch {
 	case clusterScoped[m.resource]:
 		m.name = self + "-" + m.name
@@ -82,7 +91,7 @@ func (m member) object(r *rand.Rand, others []member) *unstructured.Unstructured
 	}
 	// A graph is built object by object, and some of it is collected meanwhile: whether a dependent comes before its owner is
 	// deleted must not matter, as it would with orphans.
-	if chance(r, 3) {
+	if !m.many && chance(r, 3) {
 		meta["finalizers"] = pick(r, []any{"parity/keep"}, []any{metav1.FinalizerDeleteDependents})
 	}
 	pod := map[string]any{"terminationGracePeriodSeconds": int64(1), "containers": []any{map[string]any{"name": "main", "image": "fake:1"}}}
@@ -99,6 +108,22 @@ func (m member) object(r *rand.Rand, others []member) *unstructured.Unstructured
 	return u
 }
 
+// doubtful reports whether an object has a reference that is wrong, or to an owner that is doubtful itself.
+func doubtful(m member, u *unstructured.Unstructured, others []member) bool {
+	for _, ref := range u.GetOwnerReferences() {
+		i := slices.IndexFunc(others, func(o member) bool {
+			return string(ref.UID) == o.uid() && ref.Name == o.name && ref.APIVersion == owned[o.resource].APIVersion && ref.Kind == owned[o.resource].Kind
+		})
+		if i < 0 || others[i].doubtful || !clusterScoped[others[i].resource] && (others[i].namespace != m.namespace || clusterScoped[m.resource]) {
+			return true
+		}
+	}
+	return false
+}
+
+// uid stands for the object's UID in the text of a step.
+func (m member) uid() string { return fmt.Sprintf("$uid(%s/%s)", m.resource, m.path()) }
+
 func finalizersOf(r *rand.Rand) []any {
 	return pick(r, []any{"parity/keep"}, []any{"parity/keep"}, []any{metav1.FinalizerDeleteDependents}, []any{metav1.FinalizerOrphanDependents},
 		[]any{"parity/keep", metav1.FinalizerOrphanDependents}, []any{"parity/keep", metav1.FinalizerDeleteDependents})
@@ -108,8 +133,8 @@ func finalizersOf(r *rand.Rand) []any {
 func ownersOf(r *rand.Rand, m member, others []member) []any {
 	var refs []any
 	seen := map[member]bool{}
-	for range pick(r, 0, 1, 1, 1, 2, 2, 3) {
-		if len(others) == 0 {
+	for n := range pick(r, 0, 1, 1, 1, 2, 2, 3) {
+		if len(others) == 0 || n > 0 && !m.many {
 			break
 		}
 		owner := pick(r, others...)
@@ -119,7 +144,7 @@ func ownersOf(r *rand.Rand, m member, others []member) []any {
 		seen[owner] = true
 		ref := map[string]any{
 			"apiVersion": owned[owner.resource].APIVersion, "kind": owned[owner.resource].Kind, "name": owner.name,
-			"uid": fmt.Sprintf("$uid(%s/%s)", owner.resource, owner.path()),
+			"uid": owner.uid(),
 		}
 		switch r.IntN(24) {
 		case 0:
@@ -145,11 +170,21 @@ func ownersOf(r *rand.Rand, m member, others []member) []any {
 
 // reowned is the step that replaces an object's owners.
 func reowned(r *rand.Rand, m member, all []member) step {
-	refs, err := json.Marshal(ownersOf(r, m, all))
+	refs := ownersOf(r, m, all)
+	for _, ref := range refs {
+		// README, "Garbage collection": a reference that changes and keeps its UID.
+		ref := ref.(map[string]any)
+		for _, o := range all {
+			if ref["uid"] == o.uid() {
+				ref["apiVersion"], ref["kind"], ref["name"] = owned[o.resource].APIVersion, owned[o.resource].Kind, o.name
+			}
+		}
+	}
+	text, err := json.Marshal(refs)
 	if err != nil {
 		panic(err) // made of text
 	}
-	return patched(m.resource, m.path(), `{"metadata":{"ownerReferences":%s}}`, refs)
+	return patched(m.resource, m.path(), `{"metadata":{"ownerReferences":%s}}`, text)
 }
 
 func ownerStep(r *rand.Rand, all []member) step {
@@ -158,6 +193,9 @@ func ownerStep(r *rand.Rand, all []member) step {
 	case 0:
 		return reowned(r, m, all)
 	case 1:
+		if m.many {
+			return reowned(r, m, all)
+		}
 		f, err := json.Marshal(finalizersOf(r))
 		if err != nil {
 			panic(err) // made of text

@@ -213,6 +213,9 @@ func (w *world) happened(program string) (lines map[[2]string][]string, full map
 			lines[[2]string{about, reason}] = append(lines[[2]string{about, reason}], line)
 		}
 	}
+	for about := range lines {
+		lines[about] = withoutLuck(lines[about])
+	}
 	return lines, full
 }
 
