@@ -56,7 +56,7 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 		return nil
 	}
 	pods := r.roster.Select(selection(svc))
-	byFamily := groupByFamily(r.slices(key))
+	byFamily := groupByFamily(svc, r.slices(key))
 	at := r.triggers.observe(svc, pods)
 
 	var errs []error
@@ -75,11 +75,12 @@ func (r *reconciler) sync(ctx context.Context, key kit.Key) error {
 	return err
 }
 
-// groupByFamily groups the slices that are not being deleted by address family.
-func groupByFamily(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice {
+// groupByFamily groups the slices that are not being deleted by address family. If the Service is being deleted, it leaves
+// out those that do not belong to it: the garbage collector has orphaned them, as somebody requested, and they are to stay.
+func groupByFamily(svc *corev1.Service, all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice {
 	out := make(map[discoveryv1.AddressType][]*discoveryv1.EndpointSlice, 2)
 	for _, s := range all {
-		if s.DeletionTimestamp == nil {
+		if s.DeletionTimestamp == nil && (svc.DeletionTimestamp == nil || layout.OwnedBy(s, svc)) {
 			out[s.AddressType] = append(out[s.AddressType], s)
 		}
 	}

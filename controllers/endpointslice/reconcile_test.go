@@ -305,6 +305,25 @@ func TestServiceBeingDeletedGetsNoNewSlices(t *testing.T) {
 	})
 }
 
+// The garbage collector removes the owner references of orphans first, and the owner's finalizer some time after that.
+func TestOrphanedSlicesStay(t *testing.T) {
+	a, web := pod("web", "a", "10.1.0.1"), service("web", dual, func(s *corev1.Service) { s.Finalizers = []string{metav1.FinalizerOrphanDependents} })
+	scenario(t, []client.Object{web, a}, func(t *testing.T, api *kittest.API) {
+		api.Delete(t, web)
+		for _, s := range slicesOf(t, api, "web") {
+			s.OwnerReferences = nil
+			api.Update(t, s)
+		}
+		verbs(api)
+		repair(api)
+		api.Remove(t, a)
+		repair(api)
+		if got := verbs(api); got != "" {
+			t.Errorf("orphaned slices: %s", got)
+		}
+	})
+}
+
 func TestRestartWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := kittest.New(t, node("n1", "z1"), service("web", dual), service("none"))

@@ -84,7 +84,7 @@ func (p *packer) gather() {
 func (p *packer) adopt() {
 	p.owned = make([]*discoveryv1.EndpointSlice, 0, len(p.Existing))
 	for _, s := range p.Existing {
-		if ownedBy(s, p.Service) {
+		if OwnedBy(s, p.Service) {
 			p.owned = append(p.owned, s)
 		} else {
 			p.plan.Delete = append(p.plan.Delete, s)
@@ -247,7 +247,7 @@ func (p *packer) placeholder() {
 }
 
 func (p *packer) isPlaceholder(s *discoveryv1.EndpointSlice) bool {
-	return len(s.Endpoints) == 0 && len(s.Ports) == 0 && ownedBy(s, p.Service) && hasLabelsOf(s, p.Service)
+	return len(s.Endpoints) == 0 && len(s.Ports) == 0 && OwnedBy(s, p.Service) && hasLabelsOf(s, p.Service)
 }
 
 // bestFit returns the index of the slice with the least room left after n more endpoints, or -1 if none has room for all

@@ -33,7 +33,7 @@ func (p *Plan) Changes() int { return len(p.Create) + len(p.Update) + len(p.Dele
 func (p *Plan) Reuse() {
 	p.Delete = slices.DeleteFunc(p.Delete, func(old *discoveryv1.EndpointSlice) bool {
 		last := len(p.Create) - 1
-		if last < 0 || old.AddressType != p.Create[last].AddressType || !ownedBy(old, p.pack.Service) {
+		if last < 0 || old.AddressType != p.Create[last].AddressType || !OwnedBy(old, p.pack.Service) {
 			return false
 		}
 		next := p.Create[last]

@@ -18,8 +18,8 @@ func Managed(s *discoveryv1.EndpointSlice) bool {
 	return s.Labels[discoveryv1.LabelManagedBy] == ManagedBy
 }
 
-// ownedBy reports whether a slice belongs to this Service, and not to an earlier one of the same name.
-func ownedBy(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
+// OwnedBy reports whether a slice belongs to this Service, and not to an earlier one of the same name.
+func OwnedBy(s *discoveryv1.EndpointSlice, svc *corev1.Service) bool {
 	for i := range s.OwnerReferences {
 		if o := &s.OwnerReferences[i]; o.UID == svc.UID && o.Kind == "Service" && o.APIVersion == "v1" {
 			return true
