@@ -144,8 +144,7 @@ func ready(pod *corev1.Pod) {
 func running(pod *corev1.Pod) {
 	now := metav1.Now()
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.PodIP = "10.9.8.7"
-	pod.Status.PodIPs = []corev1.PodIP{{IP: "10.9.8.7"}}
+	setAddresses(pod)
 	if pod.Status.StartTime == nil {
 		pod.Status.StartTime = &now
 	}

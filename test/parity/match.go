@@ -71,7 +71,7 @@ func (m *match) step(ctx context.Context, step step) string {
 	var failed [2]string
 	_ = m.both(func(i int) error {
 		if err := step.do(ctx, m.sides[i]); err != nil {
-			failed[i] = plain(err.Error(), newAliases())
+			failed[i] = m.worlds[i].plain(m.namespace, err.Error())
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -22,6 +23,12 @@ var (
 	token = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`)
 	// refused is a pod that the server did not take, or a change of one, in a message: no object has taught us its name.
 	refused = regexp.MustCompile(`\b([Pp]ods?) (\\?")([^"\\]*?)[bcdfghjklmnpqrstvwxz2456789]{5}(\\?")`)
+	// counts are those of a Service's endpoints in events, which depend on when pods become ready.
+	counts = regexp.MustCompile(`\(\d+ endpoints, \d+ zones\)`)
+	// missed is the budget in an event: see the last row of PodDisruptionBudgets in the README's differences.
+	missed = regexp.MustCompile(`expected by PDB \S+`)
+	// chosen is one of several budgets.
+	chosen = regexp.MustCompile(`Chose "[^"]*"`)
 )
 
 // aliases map the names that the server has drawn at random in one namespace to names that are the same in both clusters.
@@ -87,7 +94,7 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 		byText(list, names)
 	case "pods":
 		// The scheduler chooses the node, but for pods that are pinned to one, and for a program's own nodes, on which it has no choice.
-		if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["nodeName"] != nil && !ownedBy(obj, "DaemonSet") && programName.FindString(fmt.Sprint(spec["nodeName"])) != programOf(obj) {
+		if spec, ok := obj.Object["spec"].(map[string]any); ok && spec["nodeName"] != nil && !ownedBy(obj, "DaemonSet") && programName.FindString(fmt.Sprint(spec["nodeName"])) != programOf(obj) && obj.GetAnnotations()[pinned] == "" {
 			spec["nodeName"] = "<node>"
 			for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
 				unstructured.RemoveNestedField(obj.Object, "metadata", "labels", label)
@@ -95,16 +102,9 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 		}
 		claimsByText(obj, names)
 	case "endpointslices":
-		endpoints, _ := obj.Object["endpoints"].([]any)
-		for _, e := range endpoints {
-			if e, ok := e.(map[string]any); ok && e["nodeName"] != nil {
-				e["nodeName"] = "<node>"
-				delete(e, "zone")
-			}
-		}
-		byText(endpoints, names)
-		ports, _ := obj.Object["ports"].([]any)
-		byText(ports, names)
+		normalizeSlice(obj, names)
+	case "services":
+		withoutNodePorts(obj)
 	case "cronjobs":
 		active, _, _ := unstructured.NestedSlice(obj.Object, "status", "active")
 		for _, ref := range active {
@@ -114,11 +114,9 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 			obj.Object["status"].(map[string]any)["active"] = active
 		}
 	case "secrets":
-		delete(obj.Object, "data")
+		secretDigest(obj)
 	case "configmaps":
-		if obj.GetName() == "kube-root-ca.crt" {
-			delete(obj.Object, "data")
-		}
+		withoutCA(obj)
 	}
 	text, err := yaml.Marshal(obj.Object)
 	if err != nil {
@@ -140,7 +138,7 @@ func plain(text string, names *aliases) string {
 	text = names.in(text)
 	text = uid.ReplaceAllString(text, "<uid>")
 	text = instant.ReplaceAllString(text, "<time>")
-	text = address.ReplaceAllString(text, "<ip>")
+	text = withoutAddresses(text)
 	text = refused.ReplaceAllString(text, "$1 $2$3*$4")
 	text = alike.ReplaceAllString(text, "$1*")
 	return token.ReplaceAllString(text, "kube-api-access-*")
@@ -148,6 +146,40 @@ func plain(text string, names *aliases) string {
 
 func ownedBy(obj *unstructured.Unstructured, kind string) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind == kind })
+}
+
+// someData marks data that is not the same in both clusters, by the kind of what it holds.
+const someData = "<%s>"
+
+// secretDigest replaces the tokens and CAs of a Secret; what a program has written is kept.
+func secretDigest(obj *unstructured.Unstructured) {
+	data, _ := obj.Object["data"].(map[string]any)
+	for key, value := range data {
+		text, _ := value.(string)
+		if raw, err := base64.StdEncoding.DecodeString(text); err == nil && len(raw) > 100 {
+			data[key] = fmt.Sprintf(someData, key)
+		}
+	}
+}
+
+// withoutCA replaces the CA in the ConfigMap that publishes it.
+func withoutCA(obj *unstructured.Unstructured) {
+	data, _ := obj.Object["data"].(map[string]any)
+	if ca, _ := data["ca.crt"].(string); obj.GetName() == rootCA && strings.HasPrefix(ca, "-----BEGIN CERTIFICATE") {
+		data["ca.crt"] = fmt.Sprintf(someData, "ca")
+	}
+}
+
+// withoutNodePorts leaves out the ports that the server has drawn.
+func withoutNodePorts(svc *unstructured.Unstructured) {
+	unstructured.RemoveNestedField(svc.Object, "spec", "healthCheckNodePort")
+	ports, _, _ := unstructured.NestedFieldNoCopy(svc.Object, "spec", "ports")
+	list, _ := ports.([]any)
+	for _, p := range list {
+		if p, ok := p.(map[string]any); ok {
+			delete(p, "nodePort")
+		}
+	}
 }
 
 // byType sorts conditions.
@@ -189,8 +221,11 @@ func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 	if source == "" {
 		source = get("reportingComponent")
 	}
-	if source == "" || source == "default-scheduler" {
+	if source == "" || source == "default-scheduler" || strings.HasSuffix(source, "-repair-controller") { // the last are the server's
 		return ""
+	}
+	if get("reason") == "FailedToUpdateEndpointSlices" && strings.HasSuffix(get("message"), "not found") {
+		return "" // the garbage collector was faster
 	}
 	message := strings.TrimPrefix(get("message"), combined)
 	if strings.Contains(message, "the object has been modified; please apply your changes to the latest version") {
@@ -201,6 +236,15 @@ func eventLine(obj *unstructured.Unstructured, names *aliases) string {
 		message = "*"
 	}
 	line := fmt.Sprintf("%s %s %s/%s: %s: %s", source, get("type"), get("involvedObject", "kind"), get("involvedObject", "name"), get("reason"), message)
+	if strings.HasPrefix(get("reason"), "TopologyAwareHints") {
+		if !strings.HasPrefix(get("involvedObject", "name"), hintedPrefix) {
+			return "" // which of them there are depends on when pods become ready
+		}
+		line, _, _ = strings.Cut(line, ", addressType:") // of the family that was first
+	}
+	line = chosen.ReplaceAllString(line, "Chose <one>")
+	line = missed.ReplaceAllString(line, "expected by PDB <pdb>")
+	line = counts.ReplaceAllString(line, "(<n> endpoints, <n> zones)")
 	return steps.ReplaceAllString(plain(line, names), "from <n> to <n>")
 }
 

@@ -52,6 +52,11 @@ func generators() map[string]generator {
 		"replicaset":            replicaSetProgram,
 		"replicationcontroller": replicationControllerProgram,
 		"statefulset":           statefulSetProgram,
+		"account":               accountProgram,
+		"budget":                budgetProgram,
+		"crowd":                 crowdProgram,
+		"hints":                 hintsProgram,
+		"service":               serviceProgram,
 	}
 }
 

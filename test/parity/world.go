@@ -147,8 +147,12 @@ func (w *world) look(program string, before int) (changes int, objects []string)
 		if kind == "events" {
 			continue
 		}
-		for _, u := range w.objects(kind, program) {
-			objects = append(objects, normalize(kind, u, w.names[program]))
+		current, names := w.objects(kind, program), w.names[program]
+		if kind == "endpointslices" {
+			current = w.merged(current, names)
+		}
+		for _, u := range current {
+			objects = append(objects, normalize(kind, u, names))
 		}
 		if kind == "pods" {
 			objects = append(objects, layout(w.objects(kind, program))...)
@@ -234,6 +238,16 @@ func (w *world) eventsOf(program string) []*unstructured.Unstructured {
 		}
 	}
 	return events
+}
+
+// plain is text without what differs by its nature.
+func (w *world) plain(program, text string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if names := w.names[program]; names != nil {
+		return plain(text, names)
+	}
+	return plain(text, newAliases())
 }
 
 // prepare creates a program's namespace and waits until pods can be made in it.
