@@ -43,6 +43,9 @@ func cronJobProgram(r *rand.Rand) program {
 	for n := range 3 + r.IntN(4) {
 		p.steps = append(p.steps, cronStep(r, n)...)
 	}
+	if chance(r, 4) {
+		p.steps = append(p.steps, deleted("cronjobs", "c", metav1.DeletePropagationOrphan), created("cronjobs", cron), ranBefore(2))
+	}
 	p.steps = append(p.steps, deleted("cronjobs", "c", pick(r, metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)))
 	return p
 }

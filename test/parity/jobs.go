@@ -40,6 +40,13 @@ func jobProgram(r *rand.Rand) program {
 	if chance(r, 2) {
 		d.add(deleted("jobs", d.Name, pick(r, "", metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)))
 	}
+	if chance(r, 5) {
+		// Another one of the name, perhaps while pods of the first still hang.
+		d.add(created("jobs", d.Job))
+		if chance(r, 2) {
+			d.add(podsReport(livePods(0, 2), "succeed", endsWith(corev1.PodSucceeded, 0)), unhung())
+		}
+	}
 	if len(d.Spec.Template.Finalizers) > 0 {
 		d.add(deleted("jobs", d.Name, metav1.DeletePropagationOrphan), stripped())
 	}
@@ -49,8 +56,8 @@ func jobProgram(r *rand.Rand) program {
 // drawJob draws a Job. Some are not valid, which both servers say.
 func drawJob(r *rand.Rand) *batchv1.Job {
 	name := "j"
-	if chance(r, 8) {
-		name = strings.Repeat("j", 60)
+	if chance(r, 4) {
+		name = pick(r, strings.Repeat("j", 60), strings.Repeat("j", 63), "j.x", strings.Repeat("long-", 11)+"j", "0")
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: batchv1.JobSpec{Template: template("j", pick(r, stay, stay, stay, stay, hang, runs))}}
 	s := &job.Spec
