@@ -392,7 +392,9 @@ func TestWhichChangesMatter(t *testing.T) {
 	}{
 		"nothing":         {func(*corev1.Pod) {}, false},
 		"counted":         {free, false},
-		"annotated":       {at(3), false},
+		"annotated":       {func(p *corev1.Pod) { p.Annotations = map[string]string{"note": "x"} }, false},
+		"of an index":     {at(3), true},
+		"of failures":     {func(p *corev1.Pod) { p.Annotations = map[string]string{batchv1.JobIndexFailureCountAnnotation: "2"} }, true},
 		"scheduled":       {func(p *corev1.Pod) { p.Spec.NodeName = "n" }, false},
 		"ended":           {ended(0, 0), true},
 		"no longer ready": {func(p *corev1.Pod) { p.Status.Conditions = nil }, true},

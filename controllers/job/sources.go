@@ -35,7 +35,9 @@ func statusOnly(old, job *batchv1.Job) bool { return !urgent(old, job) }
 
 // matters reports whether a change of a pod can change what its Job has to do or say.
 func matters(old, pod *corev1.Pod) bool {
-	return podctl.Matters(old, pod) || restarts(old) != restarts(pod) || pod.Status.Phase == corev1.PodFailed && !sameMarks(old, pod)
+	return podctl.Matters(old, pod) || restarts(old) != restarts(pod) || pod.Status.Phase == corev1.PodFailed && !sameMarks(old, pod) ||
+		old.Annotations[batchv1.JobCompletionIndexAnnotation] != pod.Annotations[batchv1.JobCompletionIndexAnnotation] ||
+		failuresBefore(old) != failuresBefore(pod)
 }
 
 // sameMarks reports whether a pod failure policy sees no difference between two versions of a pod.
