@@ -19,7 +19,7 @@ func cronStep(r *rand.Rand, n int) []step {
 	}
 	switch r.IntN(16) {
 	case 0, 1, 2, 3:
-		return []step{ranBefore(pick(r, 0, 1, 2, 2, 3, 24, 30, 101, 150, 24*365*30, 24*365*2000, -5))}
+		return []step{ranBefore(pick(r, 0, 1, 2, 2, 3, 24, 30, 101, 150, 24*365*30, -5))}
 	case 4:
 		return spec(`{"schedule":%q}`, pick(r, "0 * * * *", "@hourly", "0 */3 * * *", "0 0 31 2 *", "@every 61m", "0 0 * * 0", "0 0 30 2 1"))
 	case 5:
@@ -45,13 +45,11 @@ func cronStep(r *rand.Rand, n int) []step {
 	}
 }
 
-// ranBefore is the step in which the CronJob is said to have last run a number of hours before the present one.
+// ranBefore is the step in which the CronJob is said to have last run a number of hours before the present one. Beyond 292
+// years upstream evaluates the schedule millions of times, and holds up other programs: README, CronJobs.
 func ranBefore(hours int) step {
 	return step{text: fmt.Sprintf("c last ran %d hours ago", hours), do: func(ctx context.Context, s *subject) error {
 		at := thisHour().Add(-time.Duration(hours) * time.Hour)
-		if hours > 1e6 { // a Duration reaches no further than 292 years
-			at = thisHour().AddDate(-hours/24/365, 0, 0)
-		}
 		return s.patch(ctx, "cronjobs", "c", fmt.Sprintf(`{"status":{"lastScheduleTime":%q}}`, at.UTC().Format(time.RFC3339)), "status")
 	}}
 }

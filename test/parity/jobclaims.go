@@ -42,7 +42,7 @@ func jobClaimProgram(r *rand.Rand) program {
 	for n := range 3 + r.IntN(3) {
 		jobClaimStep(d, n+1)
 	}
-	how := pick(r, metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)
+	how := pick(r, d.orphan(), metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)
 	if how == metav1.DeletePropagationOrphan {
 		// Released by orphaning, pods that hang would let the Job end at the moment of its deletion.
 		d.add(unhung(), stripped())

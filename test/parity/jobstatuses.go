@@ -44,7 +44,7 @@ func jobStatusProgram(r *rand.Rand) program {
 	for range 3 + r.IntN(4) {
 		jobStatusStep(d)
 	}
-	d.add(deleted("jobs", "j", pick(r, metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)))
+	d.add(deleted("jobs", "j", pick(r, d.orphan(), metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)))
 	return program{steps: d.steps}
 }
 
@@ -68,14 +68,16 @@ func jobStatusStep(d *jobDraft) {
 	case 0:
 		status(`{"active":%d,"ready":%s,"terminating":%s}`, r.IntN(4), pick(r, "0", "1", "null"), pick(r, "0", "2", "null"))
 	case 1:
-		status(`{"succeeded":%d}`, r.IntN(4))
+		if !d.indexed() {
+			status(`{"succeeded":%d}`, r.IntN(4))
+		}
 	case 2:
 		status(`{"failed":%d}`, r.IntN(4))
 	case 3, 4:
 		indexes := r.IntN(5) // upstream does not repair a number that does not go with the indexes
 		status(`{"completedIndexes":%q,"succeeded":%d}`, []string{"0", "0-1", "1,3", "0-9", ""}[indexes], []int{1, 2, 2, 10, 0}[indexes])
 	case 5:
-		status(`{"failedIndexes":%s}`, pick(r, `"0"`, `"1,3"`, `"0-9"`, `""`, "null"))
+		status(`{"failedIndexes":%s}`, pick(r, `"3"`, `"0-9"`, `""`, "null")) // not of a pod that runs: README, Jobs
 	case 6:
 		status(`{"uncountedTerminatedPods":{%q:["6bc4a0a6-1111-4222-8333-444455556666"]}}`, pick(r, "failed", "succeeded"))
 	case 7:
