@@ -19,8 +19,17 @@ func Matters(old, new *corev1.Pod) bool {
 		Finished(old) != Finished(new) ||
 		Ready(old) != Ready(new) ||
 		!ReadySince(old).Equal(ReadySince(new)) ||
-		ControllerOf(old) != ControllerOf(new) ||
+		!sameController(old, new) ||
 		!maps.Equal(old.Labels, new.Labels)
+}
+
+// sameController reports whether two states of a pod name the same controller. PodsOf takes a pod by kind, name and UID.
+func sameController(old, new *corev1.Pod) bool {
+	was, is := metav1.GetControllerOfNoCopy(old), metav1.GetControllerOfNoCopy(new)
+	if was == nil || is == nil {
+		return was == is
+	}
+	return was.UID == is.UID && was.Kind == is.Kind && was.Name == is.Name
 }
 
 // ControllerOf returns the UID of an object's controlling owner, or "".

@@ -15,7 +15,11 @@ func TestWhichChangesOfAPodMatter(t *testing.T) {
 	owned := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "u", Controller: new(true)}}
 	}
-	base := func() *corev1.Pod { return readyFor(time.Minute) }
+	base := func() *corev1.Pod {
+		p := readyFor(time.Minute)
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "w", Controller: new(true)}}
+		return p
+	}
 	if !Matters(nil, base()) || !Matters(base(), nil) {
 		t.Error("a pod that comes or goes does not matter")
 	}
@@ -35,6 +39,9 @@ func TestWhichChangesOfAPodMatter(t *testing.T) {
 		"being deleted":     {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }, true},
 		"labelled":          {func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }, true},
 		"owned":             {owned, true},
+		"released":          {func(p *corev1.Pod) { p.OwnerReferences = nil }, true},
+		"owned by a Job":    {func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }, true},
+		"owned by a name":   {func(p *corev1.Pod) { p.OwnerReferences[0].Name = "other" }, true},
 		"another pod":       {func(p *corev1.Pod) { p.UID = "other" }, true},
 		"given a finalizer": {func(p *corev1.Pod) { p.Finalizers = []string{"f"} }, false},
 	} {
