@@ -89,16 +89,17 @@ func annotated(have, deployment map[string]string, next int64) (want map[string]
 	}
 	if revision < next {
 		set(revisionAnnotation, strconv.FormatInt(next, 10))
-		if has && text != "" {
+		if has {
 			set(historyAnnotation, lengthened(have[historyAnnotation], text))
 		}
 	}
 	return want, changed
 }
 
-// lengthened appends a revision to a history, dropping the oldest entries to stay within the limit.
+// lengthened appends a revision to a history, dropping the oldest entries to stay within the limit. A history whose first
+// entry is empty was not written by a controller, and is begun anew.
 func lengthened(history, revision string) string {
-	if history == "" {
+	if first, _, _ := strings.Cut(history, ","); first == "" {
 		return revision
 	}
 	for len(history)+len(",")+len(revision) > historyLimit {

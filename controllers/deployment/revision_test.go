@@ -57,6 +57,8 @@ func TestAnnotated(t *testing.T) {
 		}, 2, nil},
 		{"a rollback", m{revisionAnnotation: "2"}, nil, 4, m{revisionAnnotation: "4", historyAnnotation: "2"}},
 		{"another rollback", m{revisionAnnotation: "4", historyAnnotation: "1,2"}, nil, 6, m{revisionAnnotation: "6", historyAnnotation: "1,2,4"}},
+		{"after an empty revision", m{revisionAnnotation: ""}, nil, 4, m{revisionAnnotation: "4", historyAnnotation: ""}},
+		{"an odd history", m{revisionAnnotation: "1", historyAnnotation: ",5"}, nil, 4, m{revisionAnnotation: "4", historyAnnotation: "1"}},
 		{"a revision never falls", m{revisionAnnotation: "9"}, nil, 4, nil},
 		{"an unreadable revision", m{revisionAnnotation: "nine"}, m{"team": "blue"}, 4, nil},
 	} {
