@@ -242,7 +242,7 @@ func (g *replicated) edited() step {
 // owned changes the owners of a pod or of the object.
 func (g *replicated) owned(i int) []step {
 	mark := g.mark()
-	switch g.r.IntN(6) {
+	switch g.r.IntN(5) {
 	case 0:
 		return []step{podPatched(i, `{"metadata":{"ownerReferences":null,%s}}`, mark)}
 	case 1:
@@ -250,8 +250,6 @@ func (g *replicated) owned(i int) []step {
 	case 2:
 		return []step{podRefChanged(i, mark, "blocks nothing", func(ref map[string]any) { delete(ref, "blockOwnerDeletion") })}
 	case 3:
-		return []step{podRefChanged(i, mark, "is of another kind", func(ref map[string]any) { ref["kind"], ref["apiVersion"] = "Job", "batch/v1" })}
-	case 4:
 		return []step{givenOwner("pods", "", i, mark, true)}
 	default:
 		return []step{givenOwner(g.resource, g.name, 0, `"annotations":{"note":"owned"}`, chance(g.r, 2))}

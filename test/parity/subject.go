@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -143,7 +144,10 @@ func (s *subject) rank(pod *corev1.Pod) string {
 	}
 	going := pod.DeletionTimestamp != nil
 	index := pod.Annotations["batch.kubernetes.io/job-completion-index"]
-	return fmt.Sprint(going, owner, name, index, pinnedTo(pod), pod.Status.Phase, ready, pod.Labels, pod.Annotations, pod.Finalizers,
+	labels := maps.Clone(pod.Labels)
+	delete(labels, corev1.LabelTopologyZone) // of the node
+	delete(labels, corev1.LabelTopologyRegion)
+	return fmt.Sprint(going, owner, name, index, pinnedTo(pod), pod.Status.Phase, ready, labels, pod.Annotations, pod.Finalizers,
 		len(pod.Status.Conditions), timeless)
 }
 
