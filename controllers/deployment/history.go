@@ -27,6 +27,16 @@ func (r *reconciler) trim(ctx context.Context, ro *rollout) error {
 	return failed
 }
 
+// byRevision orders ReplicaSets from the lowest revision to the highest, and by age if that does not tell.
+func byRevision(a, b *appsv1.ReplicaSet) int {
+	x, knownA := revisionOf(a)
+	y, knownB := revisionOf(b)
+	if !knownA || !knownB {
+		return byAge(a, b)
+	}
+	return cmp.Or(cmp.Compare(x, y), byAge(a, b))
+}
+
 // planTrim returns the ReplicaSets to delete: those beyond the limit, lowest revisions first, but only if they are
 // empty and their controller has observed that size. One that is not yet empty still counts as excess, so that no newer
 // one is deleted in its place; it is deleted later.
@@ -44,11 +54,7 @@ func planTrim(limit *int32, old []*appsv1.ReplicaSet) []*appsv1.ReplicaSet {
 	if excess <= 0 {
 		return nil
 	}
-	slices.SortFunc(alive, func(a, b *appsv1.ReplicaSet) int {
-		x, _ := revisionOf(a)
-		y, _ := revisionOf(b)
-		return cmp.Or(cmp.Compare(x, y), byAge(a, b))
-	})
+	slices.SortFunc(alive, byRevision)
 	return slices.DeleteFunc(alive[:excess], func(rs *appsv1.ReplicaSet) bool {
 		return size(rs) != 0 || rs.Status.Replicas != 0 || rs.Generation > rs.Status.ObservedGeneration
 	})

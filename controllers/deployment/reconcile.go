@@ -76,8 +76,9 @@ func (r *reconciler) observe(ctx context.Context, d *appsv1.Deployment, now time
 // step decides which kind of step is due.
 func (r *reconciler) step(ctx context.Context, ro *rollout) error {
 	if ro.d.DeletionTimestamp != nil {
+		err := r.refresh(ctx, ro)
 		r.count(ro)
-		return nil
+		return err
 	}
 	ro.status.Conditions = paused(ro.d, ro.status.Conditions, ro.now)
 	if err := r.refresh(ctx, ro); err != nil {

@@ -125,6 +125,17 @@ func TestADeploymentThatIsGoingIsOnlyCounted(t *testing.T) {
 	})
 }
 
+func TestADeploymentThatIsGoingPassesOnItsAnnotations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := start(t, newDeployment("web", 2, func(d *appsv1.Deployment) { d.Finalizers = []string{"test/hold"} }))
+		api.Delete(t, read(t, api, "web"))
+		change(t, api, "web", func(d *appsv1.Deployment) { d.Annotations["team"], d.Spec.MinReadySeconds = "red", 7 }, replicas(5))
+		if rs := only(t, api, "img:1"); rs.Spec.MinReadySeconds != 7 || rs.Annotations["team"] != "red" || size(rs) != 2 {
+			t.Errorf("the set has %d seconds, %v and %d replicas", rs.Spec.MinReadySeconds, rs.Annotations, size(rs))
+		}
+	})
+}
+
 func TestADeploymentThatSelectsEverythingIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := start(t, newDeployment("web", 2, func(d *appsv1.Deployment) { d.Spec.Selector = &metav1.LabelSelector{} }))

@@ -120,6 +120,7 @@ func TestPlanTrim(t *testing.T) {
 		{"within the limit", new(int32(2)), []*appsv1.ReplicaSet{revised("a", "1"), revised("b", "2")}, ""},
 		{"lowest revisions first", new(int32(1)), []*appsv1.ReplicaSet{revised("a", "3"), revised("b", "1"), revised("c", "2")}, "b c"},
 		{"then oldest", new(int32(1)), []*appsv1.ReplicaSet{revised("b", "1"), revised("a", "1")}, "a"},
+		{"the oldest if a revision is no number", new(int32(1)), []*appsv1.ReplicaSet{revised("b", "x"), revised("a", "2")}, "a"},
 		{"none kept", new(int32(0)), []*appsv1.ReplicaSet{revised("a", "1"), revised("b", "2")}, "a b"},
 		{"what is in use has to wait, and the next does not go for it", new(int32(1)), []*appsv1.ReplicaSet{busy, revised("c", "3")}, ""},
 		{"what has not drained too", new(int32(1)), []*appsv1.ReplicaSet{draining, revised("c", "3")}, ""},
