@@ -192,10 +192,12 @@ func oddEdit(r *rand.Rand) step {
 // refusedPods makes the server refuse pods, and then takes them again.
 func refusedPods(r *rand.Rand) []step {
 	nudge := edited(`{"metadata":{"annotations":{"nudge":"%d"}}}`, r.IntN(1000))
-	switch r.IntN(3) {
+	switch r.IntN(4) {
 	case 0:
-		return []step{quota(r.IntN(4)), rolled(r), quota(1000), setPatched(0, `{"metadata":{"labels":{"nudge":"1"}}}`), setPatched(1, `{"metadata":{"labels":{"nudge":"1"}}}`), nudge}
+		return []step{setsRefused(r)}
 	case 1:
+		return []step{quota(r.IntN(4)), rolled(r), quota(1000), setPatched(0, `{"metadata":{"labels":{"nudge":"1"}}}`), setPatched(1, `{"metadata":{"labels":{"nudge":"1"}}}`), nudge}
+	case 2:
 		return []step{
 			edited(`{"spec":{"template":{"spec":{"serviceAccountName":"ghost"}}}}`), edited(`{"spec":{"replicas":%d}}`, r.IntN(8)),
 			edited(`{"spec":{"template":{"spec":{"serviceAccountName":"","serviceAccount":""}}}}`), nudge,
@@ -234,6 +236,9 @@ func deploymentEnd(r *rand.Rand) []step {
 	steps := []step{deleted("deployments", "web", pick(r, "", metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground))}
 	if chance(r, 2) {
 		steps = append(steps, setStep(r))
+	}
+	if chance(r, 2) {
+		steps = append(steps, pick(r, rolled(r), oddEdit(r), edited(`{"metadata":{"annotations":{"note":"late"}},"spec":{"replicas":%d}}`, r.IntN(8))))
 	}
 	return append(steps,
 		podsPatched(`{"metadata":{"annotations":{"parity/acts":"run"},"finalizers":null}}`),

@@ -101,6 +101,8 @@ func normalize(kind string, obj *unstructured.Unstructured, names *aliases) stri
 			}
 		}
 		claimsByText(obj, names)
+	case "deployments":
+		plainProgress(obj)
 	case "endpointslices":
 		normalizeSlice(obj, names)
 	case "services":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -147,9 +148,9 @@ func (g *replicated) acted(from int) step {
 	case 5:
 		return acted(from, to, "are of unknown phase", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodUnknown })
 	case 6:
-		return acted(from, to, "lose their conditions", func(pod *corev1.Pod) { pod.Status.Conditions = nil })
+		return g.marked(from, "loses its conditions", func(pod *corev1.Pod) { pod.Status.Conditions = nil })
 	default:
-		return acted(from, to, "are ready since an unknown time", func(pod *corev1.Pod) {
+		return g.marked(from, "is ready since an unknown time", func(pod *corev1.Pod) {
 			ready(pod)
 			for i := range pod.Status.Conditions {
 				pod.Status.Conditions[i].LastTransitionTime = metav1.Time{}
@@ -162,6 +163,21 @@ func (g *replicated) acted(from int) step {
 func (g *replicated) mark() string {
 	g.marks++
 	return fmt.Sprintf(`"annotations":{%q:"%d"}`, deletionCost, pick(g.r, 1, -1)*g.marks)
+}
+
+// marked lets a pod change its status in a way that does not decide which pods have to go, and marks it.
+func (g *replicated) marked(n int, what string, change func(*corev1.Pod)) step {
+	mark := g.mark()
+	return step{text: fmt.Sprintf("pod %d: %s, %s", n, what, mark), do: func(ctx context.Context, s *subject) error {
+		pods, err := s.pods(ctx)
+		if err != nil || n >= len(pods) {
+			return err
+		}
+		if err := s.patch(ctx, "pods", pods[n].Name, fmt.Sprintf(`{"metadata":{%s}}`, mark)); err != nil {
+			return err
+		}
+		return s.report(ctx, &pods[n], change)
+	}}
 }
 
 // bare creates a pod that nobody controls, and that may be adopted.

@@ -5,11 +5,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // sets returns the ReplicaSets that the server has, the latest revision first, and then by name.
@@ -81,5 +86,60 @@ func setStep(r *rand.Rand) step {
 		return onSet(n, "status", func(ctx context.Context, s *subject, rs *appsv1.ReplicaSet) error {
 			return s.patch(ctx, "replicasets", rs.Name, `{"status":{"availableReplicas":7,"readyReplicas":7,"replicas":7}}`, "status")
 		})
+	}
+}
+
+// setsRefused makes the server refuse ReplicaSets until that is reported, and take them then. What the rest of the status says
+// in between is a difference: "the status of a Deployment follows its pods even if a policy forbids ...".
+func setsRefused(r *rand.Rand) step {
+	image := fmt.Sprintf(`{"spec":{"paused":false,"template":{"spec":{"containers":[{"name":"main","image":"refused:%d"}]}}}}`, r.IntN(100))
+	const none = `{"status":{"hard":{"count/replicasets.apps":"%d"},"used":{"count/replicasets.apps":"0"}}}`
+	return step{text: "ReplicaSets are refused for a while: " + image, do: func(ctx context.Context, s *subject) error {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "sets"}}
+		if err := s.create(ctx, "resourcequotas", q); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if err := s.patch(ctx, "resourcequotas", "sets", fmt.Sprintf(none, 0), "status"); err != nil {
+			return err
+		}
+		time.Sleep(500 * time.Millisecond) // until admission has seen it
+		if err := s.patch(ctx, "deployments", "web", image); err != nil {
+			return err
+		}
+		reported := func() (bool, error) {
+			list, err := s.client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReplicaSetCreateError"})
+			return err == nil && len(list.Items) > 0, err
+		}
+		err := s.eventually(ctx, 3*time.Second, reported) // never with a Deployment that is rolled back or going
+		if lifted := s.patch(ctx, "resourcequotas", "sets", fmt.Sprintf(none, 1000), "status"); lifted != nil {
+			return lifted
+		}
+		if err := s.patch(ctx, "deployments", "web", `{"metadata":{"annotations":{"nudge":"sets"}}}`); err != nil {
+			return err
+		}
+		return err
+	}}
+}
+
+// ofSet is the name of a ReplicaSet in the message of a refused pod.
+var ofSet = regexp.MustCompile(`^pods "web-[a-z0-9]+-"`)
+
+// plainProgress removes from the conditions of a Deployment what depends on how far it got when something else happened. Which
+// of several ReplicaSets without pods it names, as the first one stays named while others fail. And how a Recreate that goes
+// back to a ReplicaSet progresses: see "a rollout whose start was not recorded ...".
+func plainProgress(d *unstructured.Unstructured) {
+	kind, _, _ := unstructured.NestedString(d.Object, "spec", "strategy", "type")
+	conditions, _, _ := unstructured.NestedFieldNoCopy(d.Object, "status", "conditions")
+	list, _ := conditions.([]any)
+	for _, c := range list {
+		c, _ := c.(map[string]any)
+		message, _ := c["message"].(string)
+		switch {
+		case c["type"] == string(appsv1.DeploymentReplicaFailure):
+			c["message"] = ofSet.ReplaceAllString(message, `pods "web-*"`)
+		case c["type"] == string(appsv1.DeploymentProgressing) && kind == string(appsv1.RecreateDeploymentStrategyType) &&
+			(c["reason"] == "NewReplicaSetAvailable" || c["reason"] == "ReplicaSetUpdated"):
+			c["message"], c["reason"] = "<progress>", "<progress>"
+		}
 	}
 }
