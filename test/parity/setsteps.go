@@ -110,7 +110,7 @@ func setsRefused(r *rand.Rand) step {
 			list, err := s.client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReplicaSetCreateError"})
 			return err == nil && len(list.Items) > 0, err
 		}
-		err := s.eventually(ctx, 3*time.Second, reported) // never with a Deployment that is rolled back or going
+		err := eventually(ctx, 3*time.Second, reported) // never with a Deployment that is rolled back or going
 		if lifted := s.patch(ctx, "resourcequotas", "sets", fmt.Sprintf(none, 1000), "status"); lifted != nil {
 			return lifted
 		}
