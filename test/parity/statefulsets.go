@@ -151,13 +151,16 @@ func foreignPod(r *rand.Rand, set *appsv1.StatefulSet) step {
 	return created("pods", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: t.Labels, Annotations: t.Annotations}, Spec: t.Spec})
 }
 
-// neighbour is a set that selects the same pods as the set, and whose pods' names begin like those of the set; or whose name is
-// too long for a label.
+// neighbour is a set whose pods and revisions the set selects, too, and whose pods' names begin like those of the set; or whose
+// name is too long for a label. It does not select what the set leaves behind: upstream adopts that at once, Orrery when it next
+// looks at the neighbour.
 func neighbour(r *rand.Rand) *appsv1.StatefulSet {
-	replicas := int32(2)
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: pick(r, "db-1", "db-0-x", "d", strings.Repeat("long", 13), strings.Repeat("long", 15))}, Spec: appsv1.StatefulSetSpec{
-		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db", runs),
-	}}
+	replicas, t := int32(2), template("db", runs)
+	t.Labels["tier"] = "next"
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: pick(r, "db-1", "db-0-x", "d", strings.Repeat("long", 13), strings.Repeat("long", 15))},
+		Spec:       appsv1.StatefulSetSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: t.Labels}, Template: t},
+	}
 }
 
 // limited is the step that creates a quota. Nobody but the server's admission counts what it limits, so objects that are
