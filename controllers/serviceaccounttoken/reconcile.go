@@ -64,12 +64,11 @@ func (r *reconciler) reconcileAccount(ctx context.Context, key accountKey) (kit.
 	return kit.Done, errors.Join(errs...)
 }
 
-// deleteIfOrphan deletes a Secret that names an account, but not its UID, if there is no account of that name. A Secret
-// that was created complete is never filled in, and so has no UID; if the account has been created again, it owns the
-// Secret.
+// deleteIfOrphan deletes a Secret that names a deleted account, but not its UID, unless the account has been created again
+// since, and the Secret no earlier than that. A Secret that was created complete is never filled in, and so has no UID.
 func (r *reconciler) deleteIfOrphan(ctx context.Context, s *corev1.Secret, of accountKey) error {
 	account, err := r.account(ctx, secretKey{namespace: of.namespace, account: of.name})
-	if account != nil || err != nil {
+	if err != nil || account != nil && !s.CreationTimestamp.Before(&account.CreationTimestamp) {
 		return err
 	}
 	return r.delete(ctx, s)

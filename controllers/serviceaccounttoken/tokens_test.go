@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -175,10 +174,20 @@ func TestAReferenceThatTheCacheDoesNotShowIsDropped(t *testing.T) {
 	})
 }
 
-// TestACompleteSecretWithoutUIDGoesWithItsAccount: it needed no filling in, and so was never given the account's UID.
+// TestACompleteSecretWithoutUIDGoesWithItsAccount: it needed no filling in, and so was never given the account's UID. If the
+// account is created again, as the one named default always is, the Secret belongs to the new one only if it is as new.
 func TestACompleteSecretWithoutUIDGoesWithItsAccount(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		t.Run(fmt.Sprintf("account made again %t", again), func(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		again bool
+		after time.Duration
+		kept  bool
+	}{
+		{"account gone", false, 0, false},
+		{"account made again", true, time.Minute, false},
+		{"account made again, and before the secret", true, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			key := signingKey(t)
 			synctest.Test(t, func(t *testing.T) {
 				a, s := account("till"), token("restored", "till")
@@ -187,16 +196,17 @@ func TestACompleteSecretWithoutUIDGoesWithItsAccount(t *testing.T) {
 				run(t, api, options.Shared{ServiceAccountKeyFile: key})
 				api.Settle()
 				api.Expect(t)
+				time.Sleep(c.after)
 				accounts := corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 				api.FreezeWatch(accounts, true) // until it is made again
 				api.Remove(t, a)
-				if again {
+				if c.again {
 					api.Create(t, account("till"))
 				}
 				api.FreezeWatch(accounts, false)
 				api.Settle()
-				if kept := api.Get(t, s); kept != again {
-					t.Errorf("the Secret is there: %t; want %t", kept, again)
+				if kept := api.Get(t, s); kept != c.kept {
+					t.Errorf("the Secret is there: %t; want %t", kept, c.kept)
 				}
 			})
 		})
