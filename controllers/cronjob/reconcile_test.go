@@ -268,6 +268,19 @@ func TestWhatCannotBeUsedIsToldAndWaitsForAChange(t *testing.T) {
 	}
 }
 
+func TestANewScheduleThatNeverFiresIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, newCronJob("c", "0 0 1 1 *"))
+		api.Run(t, Descriptor())
+		change(t, api, "c", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "0 0 31 2 *" })
+		api.Expect(t)
+		want := "Warning InvalidSchedule: invalid schedule: 0 0 31 2 * : time difference between two schedules is less than 1 second"
+		if got := told(api, 0); !slices.Equal(got, []string{want}) {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
 // TestANewScheduleWaitsForItsNextSlot: slots between the last run and a change of the schedule are not run at the time of
 // the change.
 func TestANewScheduleWaitsForItsNextSlot(t *testing.T) {

@@ -49,7 +49,11 @@ func (w *watches) rescheduled(old, new *batchv1.CronJob) []kit.Key {
 		w.recorder.Eventf(new, corev1.EventTypeWarning, "UnParseableCronJobSchedule", "unparseable schedule for cronjob: %s", new.Spec.Schedule)
 		return nil
 	}
-	w.later(kit.KeyOf(new), untilNext(s, begin(new, &new.Status), time.Now()))
+	now := time.Now()
+	if s.Next(now).IsZero() {
+		return []kit.Key{kit.KeyOf(new)} // it never fires, and the reconcile says so
+	}
+	w.later(kit.KeyOf(new), untilNext(s, begin(new, &new.Status), now))
 	return nil
 }
 
