@@ -19,7 +19,7 @@ func cronStep(r *rand.Rand, n int) []step {
 	}
 	switch r.IntN(16) {
 	case 0, 1, 2, 3:
-		return []step{ranBefore(pick(r, 0, 1, 2, 2, 3, 24, 30, 101, 150, 24*365*30, -5))}
+		return []step{ranBefore(pick(r, 0, 1, 2, 2, 3, 24, 30, 99, -5))}
 	case 4:
 		return spec(`{"schedule":%q}`, pick(r, "0 * * * *", "@hourly", "0 */3 * * *", "0 0 31 2 *", "@every 61m", "0 0 * * 0", "0 0 30 2 1"))
 	case 5:
@@ -27,7 +27,7 @@ func cronStep(r *rand.Rand, n int) []step {
 	case 6:
 		return spec(`{"timeZone":%s}`, pick(r, "null", `"Asia/Kathmandu"`, `"Nowhere/None"`, `"America/New_York"`))
 	case 7:
-		return spec(`{"successfulJobsHistoryLimit":%d,"failedJobsHistoryLimit":%d}`, r.IntN(2), r.IntN(2))
+		return spec(`{"successfulJobsHistoryLimit":%d,"failedJobsHistoryLimit":%d}`, 1+r.IntN(2), 1+r.IntN(2))
 	case 8:
 		return spec(`{"concurrencyPolicy":%q,"startingDeadlineSeconds":%s}`, pick(r, "Allow", "Forbid", "Replace"), pick(r, "null", "7200", "1"))
 	case 9, 10:
@@ -46,7 +46,8 @@ func cronStep(r *rand.Rand, n int) []step {
 }
 
 // ranBefore is the step in which the CronJob is said to have last run a number of hours before the present one. Beyond 292
-// years upstream evaluates the schedule millions of times, and holds up other programs: README, CronJobs.
+// years upstream evaluates the schedule millions of times, and holds up other programs: README, CronJobs. Too many missed times are none if a Job of a later one
+// runs, as that is recorded again.
 func ranBefore(hours int) step {
 	return step{text: fmt.Sprintf("c last ran %d hours ago", hours), do: func(ctx context.Context, s *subject) error {
 		at := thisHour().Add(-time.Duration(hours) * time.Hour)

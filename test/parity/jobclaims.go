@@ -42,17 +42,12 @@ func jobClaimProgram(r *rand.Rand) program {
 	for n := range 3 + r.IntN(3) {
 		jobClaimStep(d, n+1)
 	}
-	how := pick(r, d.orphan(), metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)
-	if how == metav1.DeletePropagationOrphan {
-		// Released by orphaning, pods that hang would let the Job end at the moment of its deletion.
-		d.add(unhung(), stripped())
-	}
-	d.add(deleted("jobs", "j", how))
+	d.delete()
 	if chance(r, 3) {
 		// The orphans have a Job again.
 		d.add(created("jobs", job))
 	}
-	d.add(deleted("jobs", "j", metav1.DeletePropagationOrphan), stripped())
+	d.add(unhung(), stripped(), deleted("jobs", "j", metav1.DeletePropagationBackground), stripped())
 	return program{steps: d.steps}
 }
 

@@ -44,7 +44,7 @@ func jobStatusProgram(r *rand.Rand) program {
 	for range 3 + r.IntN(4) {
 		jobStatusStep(d)
 	}
-	d.add(deleted("jobs", "j", pick(r, d.orphan(), metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)))
+	d.delete()
 	return program{steps: d.steps}
 }
 

@@ -154,6 +154,19 @@ func (d *jobDraft) remove() {
 	}
 }
 
+// delete deletes the Job. Whether a Job that has lost its last pods by being orphaned ends just before it goes is a race,
+// so a Job without a number of completions is not orphaned, and pods that hang go first.
+func (d *jobDraft) delete() {
+	how := pick(d.r, "", metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)
+	if how == metav1.DeletePropagationOrphan {
+		if d.Spec.Completions == nil {
+			how = metav1.DeletePropagationBackground
+		}
+		d.add(unhung(), stripped())
+	}
+	d.add(deleted("jobs", d.Name, how))
+}
+
 // change edits what may be edited while a Job runs.
 func (d *jobDraft) change() {
 	r := d.r
