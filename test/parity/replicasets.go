@@ -184,7 +184,8 @@ func (g *replicated) marked(n int, what string, change func(*corev1.Pod)) step {
 func (g *replicated) bare() step {
 	r := g.r
 	g.marks++
-	t := template("web", pick(r, runs, stay, hang, fail, succeed))
+	// None that hangs: it may have to go before it is bound, and goes at once then.
+	t := template("web", pick(r, runs, stay, fail, succeed))
 	t.Annotations[deletionCost] = fmt.Sprint(pick(r, 100, -100) * g.marks)
 	t.Name = fmt.Sprintf("bare-%d", g.marks)
 	switch r.IntN(6) {

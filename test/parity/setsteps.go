@@ -93,13 +93,13 @@ func setStep(r *rand.Rand) step {
 // in between is a difference: "the status of a Deployment follows its pods even if a policy forbids ...".
 func setsRefused(r *rand.Rand) step {
 	image := fmt.Sprintf(`{"spec":{"paused":false,"template":{"spec":{"containers":[{"name":"main","image":"refused:%d"}]}}}}`, r.IntN(100))
-	const none = `{"status":{"hard":{"count/replicasets.apps":"%d"},"used":{"count/replicasets.apps":"0"}}}`
+	const none = `{"status":{"hard":{"count/replicasets.apps":"0"},"used":{"count/replicasets.apps":"0"}}}`
 	return step{text: "ReplicaSets are refused for a while: " + image, do: func(ctx context.Context, s *subject) error {
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "sets"}}
 		if err := s.create(ctx, "resourcequotas", q); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		if err := s.patch(ctx, "resourcequotas", "sets", fmt.Sprintf(none, 0), "status"); err != nil {
+		if err := s.patch(ctx, "resourcequotas", "sets", none, "status"); err != nil {
 			return err
 		}
 		time.Sleep(500 * time.Millisecond) // until admission has seen it
@@ -110,14 +110,12 @@ func setsRefused(r *rand.Rand) step {
 			list, err := s.client.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=ReplicaSetCreateError"})
 			return err == nil && len(list.Items) > 0, err
 		}
-		err := eventually(ctx, 3*time.Second, reported) // never with a Deployment that is rolled back or going
-		if lifted := s.patch(ctx, "resourcequotas", "sets", fmt.Sprintf(none, 1000), "status"); lifted != nil {
-			return lifted
-		}
-		if err := s.patch(ctx, "deployments", "web", `{"metadata":{"annotations":{"nudge":"sets"}}}`); err != nil {
+		_ = eventually(ctx, 15*time.Second, reported) // never with a Deployment that is rolled back or going
+		// Its count would include attempts at names that are taken.
+		if err := s.delete(ctx, "resourcequotas", "sets", ""); err != nil {
 			return err
 		}
-		return err
+		return s.patch(ctx, "deployments", "web", `{"metadata":{"annotations":{"nudge":"sets"}}}`)
 	}}
 }
 
@@ -125,8 +123,8 @@ func setsRefused(r *rand.Rand) step {
 var ofSet = regexp.MustCompile(`^pods "web-[a-z0-9]+-"`)
 
 // plainProgress removes from the conditions of a Deployment what depends on how far it got when something else happened. Which
-// of several ReplicaSets without pods it names, as the first one stays named while others fail. And how a Recreate that goes
-// back to a ReplicaSet progresses: see "a rollout whose start was not recorded ...".
+// of several ReplicaSets without pods it names, as the first one stays named while others fail. And, for "a rollout whose start
+// was not recorded ...", which ReplicaSet has progressed, and how a Recreate that goes back to one does.
 func plainProgress(d *unstructured.Unstructured) {
 	kind, _, _ := unstructured.NestedString(d.Object, "spec", "strategy", "type")
 	conditions, _, _ := unstructured.NestedFieldNoCopy(d.Object, "status", "conditions")
@@ -138,8 +136,10 @@ func plainProgress(d *unstructured.Unstructured) {
 		case c["type"] == string(appsv1.DeploymentReplicaFailure):
 			c["message"] = ofSet.ReplaceAllString(message, `pods "web-*"`)
 		case c["type"] == string(appsv1.DeploymentProgressing) && kind == string(appsv1.RecreateDeploymentStrategyType) &&
-			(c["reason"] == "NewReplicaSetAvailable" || c["reason"] == "ReplicaSetUpdated"):
-			c["message"], c["reason"] = "<progress>", "<progress>"
+			(c["reason"] == "NewReplicaSetAvailable" || c["reason"] == "ReplicaSetUpdated" || c["reason"] == "ProgressDeadlineExceeded"):
+			c["message"], c["reason"], c["status"] = "<progress>", "<progress>", "<progress>"
+		case c["reason"] == "NewReplicaSetAvailable":
+			c["message"] = "<progress>"
 		}
 	}
 }
