@@ -42,8 +42,13 @@ func serviceProgram(r *rand.Rand) program {
 	}
 	p.steps = append(p.steps, together(first...))
 	for range 5 + r.IntN(4) {
-		// Which pods are seen before a Service stops to select any is a matter of chance: a step changes either.
+		// Which pods are seen before a Service stops to select any, and which slices there are in the middle of a change, is a
+		// matter of chance: a step changes Services, pods or one slice.
 		change := pick(r, p.change, p.changeOfPods)
+		if chance(r, 6) {
+			p.steps = append(p.steps, p.changeOfSlice())
+			continue
+		}
 		var several []step
 		for range 1 + r.IntN(3) {
 			several = append(several, change())
@@ -71,16 +76,12 @@ func (p *servicePlan) lateNode() {
 	}))
 }
 
-// change draws a change of a Service or a slice.
+// change draws a change of a Service.
 func (p *servicePlan) change() step {
-	switch p.r.IntN(7) {
-	case 0, 1, 2, 3:
-		return p.changeOfService()
-	case 4, 5:
+	if chance(p.r, 3) {
 		return p.changeOfType()
-	default:
-		return p.changeOfSlice()
 	}
+	return p.changeOfService()
 }
 
 func (p *servicePlan) changeOfPods() step {

@@ -167,7 +167,7 @@ func (w *world) merged(list []*unstructured.Unstructured, names *aliases) []*uns
 }
 
 // pooled puts the endpoints of the controller's slices that differ in their endpoints alone into one: which of them an
-// endpoint is in is a matter of chance. Their sizes are kept.
+// endpoint is in is a matter of chance, and so how many are left in each of them later. The number of slices is kept.
 func pooled(list []*unstructured.Unstructured, names *aliases) (out []*unstructured.Unstructured) {
 	groups := map[string][]*unstructured.Unstructured{}
 	for _, u := range list {
@@ -183,15 +183,13 @@ func pooled(list []*unstructured.Unstructured, names *aliases) (out []*unstructu
 			out = append(out, group[0])
 			continue
 		}
-		all, sizes := group[0].DeepCopy(), []any{}
+		all := group[0].DeepCopy()
 		var endpoints []any
 		for _, u := range group {
 			list, _ := u.Object["endpoints"].([]any)
 			endpoints = append(endpoints, list...)
-			sizes = append(sizes, int64(len(list)))
 		}
-		slices.SortFunc(sizes, func(a, b any) int { return cmp.Compare(a.(int64), b.(int64)) })
-		all.Object["endpoints"], all.Object["sizes"] = endpoints, sizes
+		all.Object["endpoints"], all.Object["slices"] = endpoints, int64(len(group))
 		withoutTriggerTime(all)
 		out = append(out, all.DeepCopy())
 	}
