@@ -63,7 +63,8 @@ func generators() map[string]generator {
 // special returns the generators that have to be asked for, with what they need.
 func special() map[string]generator {
 	return map[string]generator{
-		"finished": finishedProgram, // -finished-pods=5 -parallel=1
+		"definition": definitionProgram, // four minutes each
+		"finished":   finishedProgram,   // -finished-pods=5 -parallel=1
 	}
 }
 
