@@ -126,7 +126,7 @@ func (m *Manager) connect() error {
 		return fmt.Errorf("discovery client for %s: %w", m.config.Host, err)
 	}
 	clients := client.Options{Scheme: m.o.Scheme, Mapper: m.o.Mapper}
-	informers, err := client.New(client.AddAgent(rest.CopyConfig(m.config), "shared-informers"), clients)
+	informers, err := client.New(client.Paced(client.AddAgent(rest.CopyConfig(m.config), "shared-informers")), clients)
 	if err != nil {
 		return err
 	}
