@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,10 @@ func (m *match) step(ctx context.Context, step step) string {
 	if step.patience > 0 {
 		patience = step.patience
 	}
-	if !m.settle(ctx, patience) {
-		return m.difference()
+	if m.settle(ctx, patience) {
+		return ""
 	}
-	return ""
+	return cmp.Or(m.difference(), "the clusters are equal, but do not come to rest")
 }
 
 // settle waits until both namespaces are equal and have been so for a while.

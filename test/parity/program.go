@@ -39,24 +39,24 @@ type generator func(r *rand.Rand) program
 // generators returns all generators, by the name of what they are about.
 func generators() map[string]generator {
 	return map[string]generator{
+		"account":               accountProgram,
+		"budget":                budgetProgram,
 		"cronjob":               cronJobProgram,
+		"crowd":                 crowdProgram,
 		"daemonset":             daemonSetProgram,
-		"orphan":                orphanProgram,
-		"namespace":             namespaceProgram,
-		"owner":                 ownerProgram,
 		"deployment":            deploymentProgram,
+		"hints":                 hintsProgram,
 		"job":                   jobProgram,
 		"jobclaim":              jobClaimProgram,
 		"jobstatus":             jobStatusProgram,
+		"namespace":             namespaceProgram,
 		"node":                  nodeProgram,
+		"orphan":                orphanProgram,
+		"owner":                 ownerProgram,
 		"replicaset":            replicaSetProgram,
 		"replicationcontroller": replicationControllerProgram,
-		"statefulset":           statefulSetProgram,
-		"account":               accountProgram,
-		"budget":                budgetProgram,
-		"crowd":                 crowdProgram,
-		"hints":                 hintsProgram,
 		"service":               serviceProgram,
+		"statefulset":           statefulSetProgram,
 	}
 }
 
@@ -75,17 +75,17 @@ func draw(seed uint64, n int, only []string) ([]program, error) {
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(all))
 	}
-	for name, make := range special() {
-		all[name] = make
+	for name, generate := range special() {
+		all[name] = generate
 	}
 	var out []program
 	for i := range n {
 		name := names[i%len(names)]
-		make, found := all[name]
+		generate, found := all[name]
 		if !found {
 			return nil, fmt.Errorf("no generator %q; there are %v", name, slices.Sorted(maps.Keys(all)))
 		}
-		p := make(rand.New(rand.NewPCG(seed, uint64(i))))
+		p := generate(rand.New(rand.NewPCG(seed, uint64(i))))
 		p.name = fmt.Sprintf("%s-%d", name, i)
 		out = append(out, p)
 	}
