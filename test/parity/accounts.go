@@ -71,7 +71,7 @@ func account(r *rand.Rand, name string, secrets int) *corev1.ServiceAccount {
 		a.Secrets = []corev1.ObjectReference{{Name: fmt.Sprintf("t%d", r.IntN(secrets+1))}, {Name: "other"}}
 	}
 	if chance(r, 4) {
-		a.AutomountServiceAccountToken = ptr(false)
+		a.AutomountServiceAccountToken = new(false)
 	}
 	return a
 }

@@ -61,7 +61,7 @@ func budgetProgram(r *rand.Rand) program {
 func (p *budgetPlan) workload(kind string) []step {
 	r := p.r
 	pods := template(kind, pick(r, runs, runs, runs, stay, hang))
-	meta, n := metav1.ObjectMeta{Name: kind}, ptr(int32(1+r.IntN(5)))
+	meta, n := metav1.ObjectMeta{Name: kind}, new(int32(1+r.IntN(5)))
 	selector := &metav1.LabelSelector{MatchLabels: pods.Labels}
 	var obj runtime.Object
 	switch kind {
@@ -119,7 +119,7 @@ func (p *budgetPlan) newBudget(i int) *policyv1.PodDisruptionBudget {
 	r := p.r
 	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("b%d", i)}, Spec: policyv1.PodDisruptionBudgetSpec{
 		Selector:                   p.selector(i),
-		UnhealthyPodEvictionPolicy: pick(r, nil, ptr(policyv1.IfHealthyBudget), ptr(policyv1.AlwaysAllow)),
+		UnhealthyPodEvictionPolicy: pick(r, nil, new(policyv1.IfHealthyBudget), new(policyv1.AlwaysAllow)),
 	}}
 	switch r.IntN(8) {
 	case 0:

@@ -11,4 +11,8 @@
 //
 // No kubelet and no kwok runs: the command itself plays all nodes, so that a
 // step can also say what a pod does; see kubelet.
+//
+// Some differences come from how fast each manager was, above all on a busy
+// machine. -seed with -index plays one program again, -only draws from some
+// generators, -v prints every step, and -keep keeps the logs.
 package main

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// over reports whether a pod has ended.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -117,9 +117,7 @@ func (s *subject) await(ctx context.Context, name string, most time.Duration) er
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-			return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
-		}) {
+		if jobOver(job) {
 			return nil
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func jsonOf(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -105,7 +105,7 @@ func (p *servicePlan) newService(i int) *corev1.Service {
 		svc.Labels[key] = value
 	}
 	svc.Annotations = p.hintAnnotations()
-	svc.Spec.TrafficDistribution = pick(r, nil, nil, ptr("PreferClose"), ptr("PreferSameZone"), ptr("PreferSameNode"))
+	svc.Spec.TrafficDistribution = pick(r, nil, nil, new("PreferClose"), new("PreferSameZone"), new("PreferSameNode"))
 	switch r.IntN(8) {
 	case 0, 1:
 		svc.Spec.ClusterIP = corev1.ClusterIPNone
@@ -121,7 +121,7 @@ func (p *servicePlan) newService(i int) *corev1.Service {
 	if chance(r, 8) {
 		svc.Spec.Selector = nil
 	}
-	svc.Spec.IPFamilyPolicy = pick(r, nil, ptr(corev1.IPFamilyPolicySingleStack), ptr(corev1.IPFamilyPolicyPreferDualStack), ptr(corev1.IPFamilyPolicyRequireDualStack))
+	svc.Spec.IPFamilyPolicy = pick(r, nil, new(corev1.IPFamilyPolicySingleStack), new(corev1.IPFamilyPolicyPreferDualStack), new(corev1.IPFamilyPolicyRequireDualStack))
 	if chance(r, 3) {
 		svc.Spec.IPFamilies = []corev1.IPFamily{pick(r, corev1.IPv4Protocol, corev1.IPv6Protocol)}
 	}
@@ -206,7 +206,7 @@ func servicePorts(r *rand.Rand) []corev1.ServicePort {
 			intstr.FromString("side"), intstr.FromString("none"), intstr.IntOrString{})
 		out = append(out, corev1.ServicePort{
 			Name: fmt.Sprintf("port-%d", i), Port: 80 + int32(i), Protocol: protocol, TargetPort: target,
-			AppProtocol: pick(r, nil, nil, ptr("http"), ptr("example.com/custom")),
+			AppProtocol: pick(r, nil, nil, new("http"), new("example.com/custom")),
 		})
 	}
 	if len(out) == 1 && chance(r, 2) {
