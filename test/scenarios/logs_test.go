@@ -9,9 +9,9 @@ import (
 // crash matches the traces of a crash, but not a flag that begins with --panic.
 var crash = regexp.MustCompile(`(?:^|[^-\w])[Pp]anic\b|WARNING: DATA RACE|^goroutine \d+ \[|fatal error:`)
 
-// denied matches the error message of a missing permission. The number can also be that of an object, as in "load-403", or of a
-// line of code.
-var denied = regexp.MustCompile(`[Ff]orbidden|(?:[\s"(=]|[Cc]ode\W{1,3})403\b|Unauthorized`)
+// denied matches the error message of a missing permission. The number can also be that of an object, as in "load-403", of a
+// line of code, or of milliseconds.
+var denied = regexp.MustCompile(`[Ff]orbidden|(?:[\s"(=]|[Cc]ode\W{1,3})403(?:$|[^\w.]|\.$|\.\D)|Unauthorized`)
 
 // byAdmission matches rejections by quotas and policies, which have the same words but are no missing permission.
 var byAdmission = regexp.MustCompile(`is forbidden: (exceeded quota:|ValidatingAdmissionPolicy \S+ with binding \S+ denied request:)`)
@@ -65,6 +65,8 @@ func TestFaultsInLogAreFound(t *testing.T) {
 		"I1129 12:00:00.000000      17 x.go:403] \"Synced\"":                                                     false,
 		"I1129" + head + `"Refused" err="the server responded with the status code 403 but did not return more"`: true,
 		"I1129" + head + `"Refused" status="403 Forbidden"`:                                                      true,
+		"I1129" + head + `"Fetched service account tokens" identities=17 took="403.898485ms"`:                    false,
+		"I1129" + head + `"Refused" err="answered with 403. Try again"`:                                          true,
 		"I1129" + head + `"Refused" code=403`:                                                                    true,
 		`{"msg":"Refused","code":403}`:                                                                           true,
 	} {
