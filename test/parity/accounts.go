@@ -103,7 +103,7 @@ func newToken(r *rand.Rand, name, account string) step {
 
 // tokenOfUID is the step that creates a token Secret which names the UID of its account, too.
 func tokenOfUID(secret *corev1.Secret) step {
-	return step{text: "create in secrets with the account's UID " + jsonOf(secret), do: func(ctx context.Context, s *subject) error {
+	return step{text: "create in secrets with the account's UID " + toJSON(secret), do: func(ctx context.Context, s *subject) error {
 		owner, err := s.client.CoreV1().ServiceAccounts(s.namespace).Get(ctx, secret.Annotations[corev1.ServiceAccountNameKey], metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -152,9 +152,9 @@ func (p *budgetPlan) change() step {
 	from := r.IntN(8)
 	switch r.IntN(12) {
 	case 0:
-		return patched("poddisruptionbudgets", name, `{"spec":{"minAvailable":%s,"maxUnavailable":null}}`, jsonOf(share(r)))
+		return patched("poddisruptionbudgets", name, `{"spec":{"minAvailable":%s,"maxUnavailable":null}}`, toJSON(share(r)))
 	case 1:
-		return patched("poddisruptionbudgets", name, `{"spec":{"maxUnavailable":%s,"minAvailable":null}}`, jsonOf(share(r)))
+		return patched("poddisruptionbudgets", name, `{"spec":{"maxUnavailable":%s,"minAvailable":null}}`, toJSON(share(r)))
 	case 2:
 		return patched("poddisruptionbudgets", name, `{"spec":%s}`, pick(r, `{"minAvailable":null,"maxUnavailable":null}`, `{"unhealthyPodEvictionPolicy":"AlwaysAllow"}`, `{"unhealthyPodEvictionPolicy":null}`))
 	case 3:

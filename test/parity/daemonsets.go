@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -175,9 +174,7 @@ func daemonSetStep(r *rand.Rand, plan daemonPlan) step {
 		return revisionStep(r, "daemonsets", "ds")
 	case 12:
 		status := pick(r, `{"collisionCount":2}`, `{"numberReady":7,"numberMisscheduled":2}`, `{"observedGeneration":0}`, `{"conditions":[{"type":"Mine","status":"True"}]}`)
-		return step{text: "patch the status of the set: " + status, do: func(ctx context.Context, s *subject) error {
-			return s.patch(ctx, "daemonsets", "ds", `{"status":`+status+`}`, "status")
-		}}
+		return patchedStatus("daemonsets", "ds", `{"status":%s}`, status)
 	case 13:
 		return daemonReliefStep(r)
 	default:
@@ -187,10 +184,7 @@ func daemonSetStep(r *rand.Rand, plan daemonPlan) step {
 
 func daemonStrategyStep(r *rand.Rand, plan daemonPlan) step {
 	most := drawUnavailable(r)
-	text, err := json.Marshal(&most)
-	if err != nil {
-		panic(err) // it is a number or a string
-	}
+	text := toJSON(most)
 	switch r.IntN(5) {
 	case 0:
 		return patched("daemonsets", "ds", `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
@@ -217,12 +211,7 @@ func daemonAilingStep(r *rand.Rand, plan daemonPlan) step {
 	case n == 1:
 		return acted(from, to, "succeed", succeeded)
 	case n == 2:
-		return acted(from, to, "are ready since no time", func(pod *corev1.Pod) {
-			ready(pod)
-			for i := range pod.Status.Conditions {
-				pod.Status.Conditions[i].LastTransitionTime = metav1.Time{}
-			}
-		})
+		return acted(from, to, "are ready since no time", readySinceNoTime)
 	default:
 		return acted(from, to, "stop being ready", running)
 	}
@@ -232,23 +221,13 @@ func daemonAilingStep(r *rand.Rand, plan daemonPlan) step {
 func daemonPodStep(r *rand.Rand, plan daemonPlan) step {
 	at := r.IntN(3)
 	change := func(patch string) step {
-		return step{text: fmt.Sprintf("patch pod %d: %s", at, patch), do: func(ctx context.Context, s *subject) error {
-			pods, err := s.pods(ctx)
-			if err != nil || len(pods) <= at {
-				return err
-			}
-			return s.patch(ctx, "pods", pods[at].Name, patch)
-		}}
+		one := everyPod()
+		one.from, one.to = at, at+1
+		return patchedPods(one, "%s", patch)
 	}
 	switch r.IntN(9) {
 	case 0, 1:
-		return step{text: fmt.Sprintf("delete pod %d", at), do: func(ctx context.Context, s *subject) error {
-			pods, err := s.pods(ctx)
-			if err != nil || len(pods) <= at {
-				return err
-			}
-			return s.delete(ctx, "pods", pods[at].Name, "")
-		}}
+		return podDeleted(at)
 	case 2:
 		return change(`{"metadata":{"labels":{"app":"mine"}}}`)
 	case 3:

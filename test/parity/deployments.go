@@ -184,7 +184,7 @@ func oddEdit(r *rand.Rand) step {
 		`{"observedGeneration":0}`,
 	}
 	if chance(r, 4) {
-		return statusPatched("deployments", "web", pick(r, states...))
+		return patchedStatus("deployments", "web", `{"status":%s}`, pick(r, states...))
 	}
 	return edited("%s", pick(r, edits...))
 }

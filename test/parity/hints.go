@@ -77,7 +77,7 @@ func crowdProgram(r *rand.Rand) program {
 		i, name := r.IntN(n), fmt.Sprintf("s%d", r.IntN(2))
 		out.steps = append(out.steps, pick(r,
 			patched("services", name, `{"spec":{"selector":{"third":"%d"}}}`, r.IntN(3)), patched("services", name, `{"spec":{"selector":{"third":null}}}`),
-			patched("services", name, `{"spec":{"ports":%s}}`, jsonOf([]corev1.ServicePort{{Port: 81, Protocol: corev1.ProtocolTCP}})),
+			patched("services", name, `{"spec":{"ports":%s}}`, toJSON([]corev1.ServicePort{{Port: 81, Protocol: corev1.ProtocolTCP}})),
 			patched("services", name, `{"metadata":{"labels":{"team":"%d"}}}`, i), patched("services", name, `{"spec":{"publishNotReadyAddresses":%v}}`, chance(r, 2)),
 			deleted("pods", fmt.Sprintf("p%d", i), ""), acted(i, i+1, "lose readiness", running),
 			recreated("services", func() metav1.Object {

@@ -152,8 +152,9 @@ func (d *jobDraft) remove() {
 	}
 }
 
-// delete deletes the Job; without a policy, the server orphans the pods. Whether a Job that has lost its last pods by being orphaned ends just before it goes is a race,
-// so a Job without a number of completions is not orphaned, and pods that hang go first.
+// delete deletes the Job; without a policy, the server orphans the pods. Whether a Job that has lost its last pods by being
+// orphaned ends just before it goes is a race, so a Job without a number of completions is not orphaned, and pods that hang
+// go first.
 func (d *jobDraft) delete() {
 	how := pick(d.r, "", metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground)
 	if how == "" || how == metav1.DeletePropagationOrphan {

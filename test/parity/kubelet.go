@@ -140,6 +140,14 @@ func ready(pod *corev1.Pod) {
 	}
 }
 
+// readySinceNoTime makes a pod run and be ready, with conditions that do not say since when.
+func readySinceNoTime(pod *corev1.Pod) {
+	ready(pod)
+	for i := range pod.Status.Conditions {
+		pod.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+}
+
 // running makes a pod run without being ready.
 func running(pod *corev1.Pod) {
 	now := metav1.Now()

@@ -121,13 +121,6 @@ func quota(n int) step {
 	}}
 }
 
-// statusPatched is the step that sends a JSON merge patch of the status.
-func statusPatched(resource, name, status string) step {
-	return step{text: fmt.Sprintf("status in %s %s %s", resource, name, status), do: func(ctx context.Context, s *subject) error {
-		return s.patch(ctx, resource, name, fmt.Sprintf(`{"status":%s}`, status), "status")
-	}}
-}
-
 func toJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -150,12 +150,7 @@ func (g *replicated) acted(from int) step {
 	case 6:
 		return g.marked(from, "loses its conditions", func(pod *corev1.Pod) { pod.Status.Conditions = nil })
 	default:
-		return g.marked(from, "is ready since an unknown time", func(pod *corev1.Pod) {
-			ready(pod)
-			for i := range pod.Status.Conditions {
-				pod.Status.Conditions[i].LastTransitionTime = metav1.Time{}
-			}
-		})
+		return g.marked(from, "is ready since an unknown time", readySinceNoTime)
 	}
 }
 
@@ -310,7 +305,7 @@ func (g *replicated) told() step {
 		`{"observedGeneration":1000}`,
 		`{"terminatingReplicas":5}`,
 	)
-	return statusPatched(g.resource, g.name, status)
+	return patchedStatus(g.resource, g.name, `{"status":%s}`, status)
 }
 
 // end deletes the object.

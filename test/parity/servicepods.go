@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,14 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-func jsonOf(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // it is of a type of the API
-	}
-	return string(text)
-}
 
 // inTurn carries out several steps.
 func inTurn(steps []step) func(context.Context, *subject) error {
@@ -157,5 +148,5 @@ func readdressed(name, ips string) step {
 	if len(pod.Status.PodIPs) == 0 {
 		return patchedStatus("pods", name, `{"status":{"podIP":null,"podIPs":null}}`)
 	}
-	return patchedStatus("pods", name, `{"status":{"podIP":%q,"podIPs":%s}}`, pod.Status.PodIP, jsonOf(pod.Status.PodIPs))
+	return patchedStatus("pods", name, `{"status":{"podIP":%q,"podIPs":%s}}`, pod.Status.PodIP, toJSON(pod.Status.PodIPs))
 }

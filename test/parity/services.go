@@ -231,7 +231,7 @@ func (p *servicePlan) changeOfService() step {
 	case 2:
 		return merge(`{"spec":{"selector":null}}`)
 	case 3, 4:
-		return merge(`{"spec":{"ports":%s}}`, jsonOf(servicePorts(r)))
+		return merge(`{"spec":{"ports":%s}}`, toJSON(servicePorts(r)))
 	case 5:
 		return merge(`{"spec":{"publishNotReadyAddresses":%v}}`, chance(r, 2))
 	case 6:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -228,12 +227,7 @@ func ailingStep(r *rand.Rand) step {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 		})
 	case 4:
-		return acted(from, to, "are ready since no time", func(pod *corev1.Pod) {
-			ready(pod)
-			for i := range pod.Status.Conditions {
-				pod.Status.Conditions[i].LastTransitionTime = metav1.Time{}
-			}
-		})
+		return acted(from, to, "are ready since no time", readySinceNoTime)
 	default:
 		return acted(from, to, "stop being ready", running)
 	}
@@ -247,10 +241,7 @@ func strategyStep(r *rand.Rand) step {
 		return patched("statefulsets", "db", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":%d}}}}`, r.IntN(5))
 	case 3:
 		most := drawUnavailable(r)
-		text, err := json.Marshal(&most)
-		if err != nil {
-			panic(err) // it is a number or a string
-		}
+		text := toJSON(most)
 		return patched("statefulsets", "db", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":%s}}}}`, text)
 	case 4:
 		return patched("statefulsets", "db", `{"spec":{"ordinals":{"start":%d}}}`, r.IntN(5))
@@ -294,9 +285,7 @@ func setStatusStep(r *rand.Rand) step {
 		`{"currentRevision":"db-none"}`, `{"currentRevision":null,"updateRevision":null}`, `{"collisionCount":3}`, `{"collisionCount":null}`,
 		`{"currentReplicas":4}`, `{"replicas":0,"readyReplicas":0,"updatedReplicas":7}`, `{"observedGeneration":0}`,
 		`{"conditions":[{"type":"Mine","status":"True"}]}`)
-	return step{text: "patch the status of the set: " + status, do: func(ctx context.Context, s *subject) error {
-		return s.patch(ctx, "statefulsets", "db", `{"status":`+status+`}`, "status")
-	}}
+	return patchedStatus("statefulsets", "db", `{"status":%s}`, status)
 }
 
 // reliefStep takes away what pods and sets may wait for.
