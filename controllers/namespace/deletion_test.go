@@ -3,6 +3,8 @@ package namespace
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -473,58 +475,95 @@ func TestAKindWithoutDeleteCollectionIsDeletedOneByOne(t *testing.T) {
 	})
 }
 
-// TestManyOfAKindAreDeletedSideBySide: of a collection the server deletes one after the other.
-func TestManyOfAKindAreDeletedSideBySide(t *testing.T) {
+// TestManyOfAKindAreDeletedInPages: of a request the server deletes one after the other, so it gets several at once. What is
+// in a page that it refuses gets requests of its own, and nothing does if the server has no time.
+func TestManyOfAKindAreDeletedInPages(t *testing.T) {
+	const second = "shop/m099" // the token of the second page
+	refuse := func(code int, tokens ...string) func(*kittest.Request) *kittest.Reaction {
+		return func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "deletecollection" && (tokens == nil || slices.Contains(tokens, r.Param("continue"))) {
+				return kittest.Refuse(code, "not so many")
+			}
+			return nil
+		}
+	}
 	for name, test := range map[string]struct {
-		single     *kittest.Reaction // to a delete of one
-		finalizers []string          // of one that is being deleted already
-		n          int
-		wantSingle bool
-		wantMany   bool
+		n                    int
+		answer               func(*kittest.Request) *kittest.Reaction
+		wantPages, wantAlone int
+		wantAtOnce           int
 	}{
-		"few":                            {n: 20, wantMany: true},
-		"many":                           {n: 100, wantSingle: true},
-		"many, one waits already":        {n: 100, finalizers: []string{"example.com/wait"}, wantSingle: true, wantMany: true},
-		"many that only go all together": {n: 100, single: kittest.Refuse(405, "no"), wantSingle: true, wantMany: true},
+		"one page":                {n: pageSize, wantPages: 1, wantAtOnce: 1},
+		"some pages":              {n: 250, wantPages: 3, wantAtOnce: 3},
+		"more than go at once":    {n: 100 * pageSize, wantPages: 100, wantAtOnce: atOnce},
+		"a page is refused":       {n: 250, answer: refuse(http.StatusForbidden, second), wantPages: 3, wantAlone: pageSize, wantAtOnce: atOnce},
+		"a page has expired":      {n: 250, answer: refuse(http.StatusGone, second), wantPages: 3, wantAlone: pageSize, wantAtOnce: atOnce},
+		"a webhook fails":         {n: 250, answer: refuse(http.StatusInternalServerError, ""), wantPages: 3, wantAlone: pageSize, wantAtOnce: atOnce},
+		"collections are refused": {n: 250, answer: refuse(http.StatusMethodNotAllowed), wantPages: 3, wantAlone: 250, wantAtOnce: atOnce},
+		"a page takes too long":   {n: 250, answer: refuse(http.StatusGatewayTimeout, second), wantPages: 4, wantAtOnce: 3}, // the last by the next pass
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api := kittest.New(t, namespace("shop"))
+				api := kittest.New(t, namespace("shop"), namespace("other"), configMap("other", "m0"))
 				for i := range test.n {
-					api.Create(t, configMap("shop", fmt.Sprint("m", i)))
+					api.Create(t, configMap("shop", fmt.Sprintf("m%03d", i)))
 				}
-				if test.finalizers != nil {
-					api.Create(t, configMap("shop", "waits", test.finalizers...))
-					api.Delete(t, configMap("shop", "waits"))
-				}
-				var single, many, now, most atomic.Int64
+				var alone, pages, now, most atomic.Int64
 				api.React(func(r *kittest.Request) *kittest.Reaction {
-					switch {
-					case r.Resource.Resource != "configmaps":
-					case r.Verb == "deletecollection":
-						many.Add(1)
-					case r.Verb == "delete":
-						single.Add(1)
-						most.Store(max(most.Load(), now.Add(1)))
-						time.Sleep(time.Millisecond)
-						now.Add(-1)
-						return test.single
+					if r.Resource.Resource != "configmaps" || !strings.HasPrefix(r.Verb, "delete") {
+						return nil
+					}
+					if r.Verb == "delete" {
+						alone.Add(1)
+					} else {
+						pages.Add(1)
+					}
+					most.Store(max(most.Load(), now.Add(1)))
+					time.Sleep(time.Millisecond)
+					now.Add(-1)
+					if test.answer != nil {
+						return test.answer(r)
 					}
 					return nil
 				})
 				api.Run(t, Descriptor())
 				api.Settle()
 				api.Delete(t, namespace("shop"))
-				api.Pass(6 * time.Second)
-				if api.Get(t, configMap("shop", "m0")) || api.Get(t, namespace("shop")) != (test.finalizers != nil) {
-					t.Errorf("not emptied; writes: %v", api.Writes())
+				api.Pass(grace + 300*time.Millisecond)
+				if left := len(kittest.List[corev1.ConfigMap](t, api, "shop")); left > 0 || api.Get(t, namespace("shop")) {
+					t.Errorf("%d are left; writes: %v", left, api.Writes())
 				}
-				if (single.Load() > 0) != test.wantSingle || (many.Load() > 0) != test.wantMany || most.Load() > manyAtOnce || test.wantSingle && most.Load() < manyAtOnce {
-					t.Errorf("%d deletes, %d at once, and %d of a collection", single.Load(), most.Load(), many.Load())
+				if pages.Load() != int64(test.wantPages) || alone.Load() != int64(test.wantAlone) {
+					t.Errorf("%d pages and %d objects were deleted, want %d and %d", pages.Load(), alone.Load(), test.wantPages, test.wantAlone)
+				}
+				if most.Load() != int64(test.wantAtOnce) {
+					t.Errorf("%d requests at once, want %d", most.Load(), test.wantAtOnce)
+				}
+				if !api.Get(t, configMap("other", "m0")) {
+					t.Error("another namespace was emptied, too")
 				}
 			})
 		})
 	}
+}
+
+// TestOneThatWaitsForItsDependentsIsToldNotTo: it was deleted in the foreground before its namespace was.
+func TestOneThatWaitsForItsDependentsIsToldNotTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := kittest.New(t, namespace("shop"))
+		for i := range 150 {
+			api.Create(t, configMap("shop", fmt.Sprintf("m%03d", i)))
+		}
+		foreground := metav1.DeletePropagationForeground
+		api.DeleteWith(t, configMap("shop", "m120"), metav1.DeleteOptions{PropagationPolicy: &foreground})
+		api.Run(t, Descriptor())
+		api.Settle()
+		api.Delete(t, namespace("shop"))
+		api.Pass(grace + 300*time.Millisecond)
+		if api.Get(t, namespace("shop")) {
+			t.Errorf("still there; writes: %v", api.Writes())
+		}
+	})
 }
 
 // TestAStopInTheMiddleFinalizesNothing: the kinds that were not come to may have objects.
@@ -610,7 +649,7 @@ func TestAKindThatCannotBeDeletedKeepsTheNamespaceAndNoOtherKind(t *testing.T) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"}}
 		api := kittest.New(t, namespace("shop"), configMap("shop", "a"), secret)
 		api.React(func(r *kittest.Request) *kittest.Reaction {
-			if r.Verb == "deletecollection" && r.Resource.Resource == "configmaps" {
+			if strings.HasPrefix(r.Verb, "delete") && r.Resource.Resource == "configmaps" {
 				return kittest.Refuse(403, "a webhook says no")
 			}
 			return nil

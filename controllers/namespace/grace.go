@@ -15,7 +15,13 @@ import (
 	"orrery/kit/client"
 )
 
-var eventKind = kind{gvk: corev1.SchemeGroupVersion.WithKind("Event"), gvr: schema.GroupVersionResource{Version: "v1", Resource: "events"}, canList: true}
+var (
+	podKind   = kind{gvk: corev1.SchemeGroupVersion.WithKind("Pod"), gvr: podResource, canList: true, canDeleteMany: true}
+	eventKind = kind{gvk: corev1.SchemeGroupVersion.WithKind("Event"), gvr: schema.GroupVersionResource{Version: "v1", Resource: "events"}, canList: true, canDeleteMany: true}
+)
+
+// few is up to how many objects are not worth lists and deletes of their own in the grace.
+const few = 20
 
 // rememberFor is how long the first sight of a deletion is remembered. A namespace that still exists after that gets its
 // grace once more, which does no harm after such a time.
@@ -74,10 +80,22 @@ func (r *reconciler) useGrace(ctx context.Context, cached *corev1.Namespace, lef
 		r.deleteEvents(ctx, ns.Name, left)
 		return nil
 	}
-	if err := deleteEach(ctx, r.live, pods); err != nil {
+	if err := r.deletePods(ctx, ns.Name, pods); err != nil {
 		return fmt.Errorf("stop the pods of namespace %s: %w", ns.Name, err)
 	}
 	return nil
+}
+
+// deletePods deletes pods of a namespace: a few each with a request of its own, or all that there are.
+func (r *reconciler) deletePods(ctx context.Context, namespace string, pods []*corev1.Pod) error {
+	if len(pods) <= few {
+		return deleteEach(ctx, r.live, pods)
+	}
+	l, err := r.list(ctx, podKind, namespace)
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, podKind, namespace, l)
 }
 
 // deleteEvents deletes the events of a namespace for as long as is left of its grace. A few are left to the pass after it,
@@ -85,9 +103,9 @@ func (r *reconciler) useGrace(ctx context.Context, cached *corev1.Namespace, lef
 func (r *reconciler) deleteEvents(ctx context.Context, namespace string, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	events, _, err := r.list(ctx, eventKind, namespace)
-	if err == nil && len(events) > manyAtOnce {
-		err = deleteEach(ctx, r.live, events, eventKind.in(namespace)...)
+	events, err := r.list(ctx, eventKind, namespace)
+	if err == nil && events.len() > few {
+		err = r.deleteAll(ctx, eventKind, namespace, events)
 	}
 	if err != nil {
 		klog.FromContext(ctx).V(4).Info("Not all events of a deleted namespace could be deleted in its grace", "namespace", namespace, "reason", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -22,9 +23,11 @@ const (
 	finalizerEstimate = 15 * time.Second
 	// kindsAtOnce bounds the kinds of one namespace that are emptied concurrently.
 	kindsAtOnce = 10
-	// manyAtOnce bounds the objects of a kind that are deleted concurrently. Up to that number, a delete of the collection is
-	// used; for more it would be slow, as the server deletes the objects of a collection one after the other.
-	manyAtOnce = 20
+	// pageSize is how many objects are deleted with one request. The server deletes the objects of a request one after the
+	// other, so it gets several requests at once.
+	pageSize = 100
+	// atOnce bounds the requests that delete objects of one kind concurrently.
+	atOnce = 20
 )
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -116,21 +119,21 @@ func (r *reconciler) podGrace(ns *corev1.Namespace) time.Duration {
 // empty deletes all objects of a kind and returns what is left. An empty list is the common case and needs one
 // request: nothing can be created in the namespace any more.
 func (r *reconciler) empty(ctx context.Context, k kind, ns *corev1.Namespace, estimate time.Duration) (remains, error) {
-	items, listed, err := r.list(ctx, k, ns.Name)
-	if err != nil || listed && len(items) == 0 {
+	l, err := r.list(ctx, k, ns.Name)
+	if err != nil || l.known && l.len() == 0 {
 		return remains{estimate: estimate}.unless(err == nil), err
 	}
-	if err := r.deleteAll(ctx, k, ns.Name, items); err != nil {
+	if err := r.deleteAll(ctx, k, ns.Name, l); err != nil {
 		return remains{estimate: estimate}, err
 	}
-	if items, listed, err = r.list(ctx, k, ns.Name); err != nil {
+	if l, err = r.list(ctx, k, ns.Name); err != nil {
 		return remains{estimate: estimate}, err
 	}
-	if len(items) == 0 {
-		return remains{estimate: estimate}.unless(listed), nil
+	if l.len() == 0 {
+		return remains{estimate: estimate}.unless(l.known), nil
 	}
-	left := remains{count: len(items), finalizers: map[string]int{}, estimate: estimate}
-	for _, o := range items {
+	left := remains{count: l.len(), finalizers: map[string]int{}, estimate: estimate}
+	for o := range l.all() {
 		for _, f := range o.GetFinalizers() {
 			left.finalizers[f]++
 		}
@@ -153,32 +156,102 @@ func (m remains) unless(empty bool) remains {
 	return m
 }
 
-// list returns the objects of a kind. listed is false if they are not known: a kind may not support lists, even if
-// discovery says that it does.
-func (r *reconciler) list(ctx context.Context, k kind, namespace string) (items []*metav1.PartialObjectMetadata, listed bool, err error) {
-	if !k.canList {
-		return nil, false, nil
-	}
-	items, err = client.List[metav1.PartialObjectMetadata](ctx, r.live, k.in(namespace)...)
-	return items, err == nil, ignoreUnsupported(err)
+// listing is the objects of a kind in a namespace. They are not known if the kind does not support lists, even if discovery
+// says that it does.
+type listing struct {
+	pages []client.Page[*metav1.PartialObjectMetadata]
+	known bool
 }
 
-// deleteAll deletes all objects of a kind: a few with one request if the kind supports that, otherwise each with its own.
-// The policy is background, since the dependents are in the namespace and deleted, too.
-func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, items []*metav1.PartialObjectMetadata) error {
-	if many := undeleted(items); k.canDeleteMany && len(many) > manyAtOnce {
-		err := deleteEach(ctx, r.live, many, k.in(namespace)...)
-		if !apierrors.IsMethodNotSupported(err) && (err != nil || len(many) == len(items)) {
-			return err
+func (l listing) len() (n int) {
+	for _, p := range l.pages {
+		n += len(p.Items)
+	}
+	return n
+}
+
+func (l listing) all() iter.Seq[*metav1.PartialObjectMetadata] {
+	return func(yield func(*metav1.PartialObjectMetadata) bool) {
+		for _, p := range l.pages {
+			for _, o := range p.Items {
+				if !yield(o) {
+					return
+				}
+			}
 		}
 	}
+}
+
+func (r *reconciler) list(ctx context.Context, k kind, namespace string) (listing, error) {
+	if !k.canList {
+		return listing{}, nil
+	}
+	l := listing{known: true}
+	for page, err := range client.Pages[metav1.PartialObjectMetadata](ctx, r.live, append(k.in(namespace), client.Limit(pageSize))...) {
+		if err != nil {
+			return listing{}, ignoreUnsupported(err)
+		}
+		l.pages = append(l.pages, page)
+	}
+	return l, nil
+}
+
+// deleteAll deletes all objects of a kind: page by page if the kind supports that, otherwise each with a request of its own,
+// and so, too, those of a page that has one that the server refuses to delete. The policy is background, since the
+// dependents are in the namespace and deleted, too.
+func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, l listing) error {
+	each := slices.Collect(l.all())
+	var failed error
 	if k.canDeleteMany {
-		err := client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, append(k.in(namespace), client.Background)...)
-		if !unsupported(err) {
+		refused, err := r.deletePages(ctx, k, namespace, l.pages)
+		if each, failed = refused, err; kit.IsNotCalled(err) {
 			return err
 		}
 	}
-	return ignoreUnsupported(deleteEach(ctx, r.live, items, k.in(namespace)...))
+	if err := ignoreUnsupported(deleteEach(ctx, r.live, each, k.in(namespace)...)); err != nil {
+		return err
+	}
+	return failed
+}
+
+// deletePages deletes the objects of the pages, or whatever there is if it is given none. It returns the objects of the pages
+// that were refused, and the first failure of another kind.
+func (r *reconciler) deletePages(ctx context.Context, k kind, namespace string, pages []client.Page[*metav1.PartialObjectMetadata]) ([]*metav1.PartialObjectMetadata, error) {
+	n := max(len(pages), 1)
+	errs := make([]error, n)
+	err := kit.Batch(ctx, n, atOnce, func(ctx context.Context, i int) error {
+		how := append(k.in(namespace), client.Background)
+		if i > 0 {
+			how = append(how, client.From(pages[i].Token))
+		}
+		if i < n-1 {
+			how = append(how, client.Limit(pageSize)) // the last page is without end
+		}
+		errs[i] = client.DeleteAll[metav1.PartialObjectMetadata](ctx, r.live, how...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var refused []*metav1.PartialObjectMetadata
+	for i, e := range errs {
+		switch {
+		case e == nil || apierrors.IsNotFound(e):
+		case i < len(pages) && isRefusal(e):
+			refused = append(refused, pages[i].Items...)
+		case err == nil:
+			err = ignoreUnsupported(e)
+		}
+	}
+	return refused, err
+}
+
+// isRefusal reports whether an error is the server's answer that it does not delete some object, or does not support deletes
+// of collections, and not that it is too slow or has too much to do.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	busy := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
+	return errors.As(err, &status) && !busy
 }
 
 // undeleted returns the objects that are not being deleted yet.
@@ -189,7 +262,7 @@ func undeleted[T client.Object](all []T) []T {
 // deleteEach deletes objects, some at a time. Its error becomes part of a condition, so it is always that of the first
 // object in order that could not be deleted.
 func deleteEach[T client.Object](ctx context.Context, c *client.Client, objs []T, where ...client.Option) error {
-	return kit.BatchFirst(ctx, len(objs), manyAtOnce, func(ctx context.Context, i int) error {
+	return kit.BatchFirst(ctx, len(objs), atOnce, func(ctx context.Context, i int) error {
 		how := append(slices.Clone(where), client.Background, client.IfUID(objs[i].GetUID()))
 		return client.IgnoreNotFound(client.Delete(ctx, c, objs[i], how...))
 	})

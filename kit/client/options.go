@@ -19,6 +19,7 @@ type call struct {
 	labels      string
 	fields      string
 	limit       int64
+	token       string // of the page to begin with
 	version     string // the least resourceVersion of a read
 	del         metav1.DeleteOptions
 	manager     string // of fields
@@ -61,8 +62,13 @@ func Labels(selector string) Option { return func(c *call) { c.labels = selector
 // Fields restricts a list by a field selector in its text form. Reads from the server only.
 func Fields(selector string) Option { return func(c *call) { c.fields = selector } }
 
-// Limit sets the page size of a list from the server (default 500). All pages are read.
+// Limit sets the page size of a list from the server (default 500), all pages of which are read, or bounds how many objects
+// a delete of a collection deletes.
 func Limit(n int64) Option { return func(c *call) { c.limit = n } }
+
+// From begins a list, or a delete of a collection, at a page of an earlier list with the same selectors. The server reads the
+// state of that list. It keeps it for some minutes only; afterwards the answer is 410 (ResourceExpired).
+func From(token string) Option { return func(c *call) { c.token = token } }
 
 // AtLeast allows the server to answer a read from its own cache, not older than this resourceVersion ("0": any).
 func AtLeast(resourceVersion string) Option { return func(c *call) { c.version = resourceVersion } }

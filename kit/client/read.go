@@ -1,8 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,42 +65,79 @@ func List[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) ([]P,
 			return pick[P](objs, call.labels)
 		}
 	}
-	r, err := c.kinds.resourceAt(gvk, formOf(one), call.place)
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
-	}
 	var out []P
-	lo := metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields, Limit: call.limit, ResourceVersion: call.version}
-	if lo.Limit == 0 {
-		lo.Limit = pageSize
+	for page, err := range Pages[T, P](ctx, c, opts...) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Items...)
 	}
-	for {
-		list, err := c.newList(one, gvk)
+	return out, nil
+}
+
+// Page is a part of a list, as the server divides it.
+type Page[P Object] struct {
+	Items []P
+	Token string // of this page, for From; empty for the first one
+}
+
+// Pages reads the objects that the options select, as List does but always from the server, and yields each page as it
+// comes. An error is the last thing that it yields.
+func Pages[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) iter.Seq2[Page[P], error] {
+	return func(yield func(Page[P], error) bool) {
+		call, one := newCall(opts), P(new(T))
+		gvk, err := c.readGVK(one, call)
 		if err != nil {
-			return nil, err
+			yield(Page[P]{}, err)
+			return
 		}
-		err = r.decode(r.many(r.rest.Get(), call.namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx), list)
+		r, err := c.kinds.resourceAt(gvk, formOf(one), call.place)
 		if err != nil {
-			return nil, err
+			yield(Page[P]{}, fmt.Errorf("list %s: %w", gvk.Kind, err))
+			return
 		}
-		err = meta.EachListItem(list, func(o runtime.Object) error {
-			p, ok := o.(P)
-			if !ok {
-				return fmt.Errorf("list %s: the server answered a %T", gvk.Kind, o)
+		lo := metav1.ListOptions{
+			LabelSelector: call.labels, FieldSelector: call.fields, Limit: cmp.Or(call.limit, pageSize),
+			ResourceVersion: call.version, Continue: call.token,
+		}
+		for {
+			page, next, err := readPage[P](ctx, c, r, one, call.namespace, lo)
+			if !yield(page, err) || err != nil || next == "" {
+				return
 			}
-			setKind(p, gvk)
-			out = append(out, p)
-			return nil
-		})
-		if err != nil {
-			return nil, err
+			lo.Continue, lo.ResourceVersion = next, ""
 		}
-		m, err := meta.ListAccessor(list)
-		if err != nil || m.GetContinue() == "" {
-			return out, err
-		}
-		lo.Continue, lo.ResourceVersion = m.GetContinue(), ""
 	}
+}
+
+// readPage reads one page and returns the token of the next one, if there is one.
+func readPage[P Object](ctx context.Context, c *Client, r *resource, one Object, namespace string, lo metav1.ListOptions) (Page[P], string, error) {
+	page := Page[P]{Token: lo.Continue}
+	list, err := c.newList(one, r.gvk)
+	if err != nil {
+		return page, "", err
+	}
+	err = r.decode(r.many(r.rest.Get(), namespace).VersionedParams(&lo, metav1.ParameterCodec).Do(ctx), list)
+	if err != nil {
+		return page, "", err
+	}
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		p, ok := o.(P)
+		if !ok {
+			return fmt.Errorf("list %s: the server answered a %T", r.gvk.Kind, o)
+		}
+		setKind(p, r.gvk)
+		page.Items = append(page.Items, p)
+		return nil
+	})
+	if err != nil {
+		return page, "", err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return page, "", err
+	}
+	return page, m.GetContinue(), nil
 }
 
 func (c *Client) readGVK(obj Object, call call) (schema.GroupVersionKind, error) {

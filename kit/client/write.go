@@ -139,7 +139,8 @@ func Delete(ctx context.Context, c *Client, obj Object, opts ...Option) error {
 	return err
 }
 
-// DeleteAll deletes every object of the kind that the options select (InNamespace, Labels, Fields) in one request.
+// DeleteAll deletes every object of the kind that the options select (InNamespace, Labels, Fields, Limit, From) with one
+// request. The server deletes one after the other and by name, and stops at the first that it refuses to delete.
 func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) error {
 	call, one := newCall(opts), P(new(T))
 	gvk, err := c.readGVK(one, call)
@@ -151,7 +152,7 @@ func DeleteAll[T any, P Ptr[T]](ctx context.Context, c *Client, opts ...Option) 
 		return fmt.Errorf("delete collection of %s: %w", gvk.Kind, err)
 	}
 	call.del.DryRun = c.dry()
-	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields}
+	lo := &metav1.ListOptions{LabelSelector: call.labels, FieldSelector: call.fields, Limit: call.limit, Continue: call.token}
 	req := c.params(r.many(r.rest.Delete(), call.namespace).VersionedParams(lo, metav1.ParameterCodec), call)
 	err = r.deleteBody(req, call.del).Do(ctx).Error()
 	if c.dryRun && err == nil {

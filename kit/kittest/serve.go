@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,19 +147,37 @@ func (a *API) selection(r *Request) (selection, error) {
 
 // list answers with all selected objects, in pages if there is a limit. Each page is taken from the current state.
 func (a *API) list(r *Request) (answer, error) {
-	p, err := a.selection(r)
+	found, next, err := a.page(r)
 	if err != nil {
 		return answer{}, err
 	}
-	found := a.store.table(r.kind.groupResource()).list(p)
+	return a.many(r, found, next), nil
+}
+
+// page returns the selected objects of the page that the request is for, and the token of the next page if there is one. The
+// token is the key of the last object before the page.
+func (a *API) page(r *Request) (found []*unstructured.Unstructured, next string, err error) {
+	p, err := a.selection(r)
+	if err != nil {
+		return nil, "", err
+	}
+	found = a.store.table(r.kind.groupResource()).list(p)
+	if ns, name, ok := strings.Cut(r.query.Get("continue"), "/"); ok {
+		last := client.Key{Namespace: ns, Name: name}
+		found = slices.DeleteFunc(found, func(o *unstructured.Unstructured) bool { return byKey(client.KeyOf(o), last) <= 0 })
+	}
+	if limit, _ := strconv.Atoi(r.query.Get("limit")); limit > 0 && len(found) > limit && r.query.Get("resourceVersion") != "0" {
+		found = found[:limit]
+		next = client.KeyOf(found[limit-1]).String()
+	}
+	return found, next, nil
+}
+
+// many answers with a list of objects.
+func (a *API) many(r *Request, found []*unstructured.Unstructured, next string) answer {
 	meta := map[string]any{"resourceVersion": strconv.FormatUint(a.store.version, 10)}
-	if limit, _ := strconv.Atoi(r.query.Get("limit")); limit > 0 && r.query.Get("resourceVersion") != "0" {
-		from, _ := strconv.Atoi(r.query.Get("continue"))
-		found = found[min(from, len(found)):]
-		if len(found) > limit {
-			found = found[:limit]
-			meta["continue"] = strconv.Itoa(from + limit)
-		}
+	if next != "" {
+		meta["continue"] = next
 	}
 	show := render(r)
 	items := make([]any, 0, len(found))
@@ -176,7 +195,7 @@ func (a *API) list(r *Request) (answer, error) {
 	if metadataOnly(r.http) {
 		doc["kind"], doc["apiVersion"] = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
-	return answer{code: http.StatusOK, doc: doc}, nil
+	return answer{code: http.StatusOK, doc: doc}
 }
 
 // watch answers with the changes after a version, or with the current state first.
@@ -253,14 +272,14 @@ func (a *API) deleteAll(w *write, r *Request) (answer, error) {
 		return answer{}, err
 	}
 	w.dryRun = w.dryRun || len(o.DryRun) > 0
-	p, err := a.selection(r)
+	found, next, err := a.page(r)
 	if err != nil {
 		return answer{}, err
 	}
-	for _, found := range w.table().list(p) {
-		if _, _, err := w.delete(client.KeyOf(found), o); err != nil && !apierrors.IsNotFound(err) {
+	for _, one := range found {
+		if _, _, err := w.delete(client.KeyOf(one), o); err != nil && !apierrors.IsNotFound(err) {
 			return answer{}, err
 		}
 	}
-	return a.list(r)
+	return a.many(r, found, next), nil
 }

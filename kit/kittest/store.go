@@ -110,7 +110,7 @@ func (t *table) tell(c change) {
 	}
 }
 
-// list returns the selected objects, sorted by key.
+// list returns the selected objects, in the order of byKey.
 func (t *table) list(p selection) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, o := range t.objects {
@@ -118,11 +118,14 @@ func (t *table) list(p selection) []*unstructured.Unstructured {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
-		if c := strings.Compare(a.GetNamespace(), b.GetNamespace()); c != 0 {
-			return c
-		}
-		return strings.Compare(a.GetName(), b.GetName())
-	})
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return byKey(client.KeyOf(a), client.KeyOf(b)) })
 	return out
+}
+
+// byKey compares keys in the order in which etcd holds them: namespaces are followed by a slash.
+func byKey(a, b client.Key) int {
+	if a.Namespace == b.Namespace {
+		return strings.Compare(a.Name, b.Name)
+	}
+	return strings.Compare(a.Namespace+"/", b.Namespace+"/")
 }

@@ -61,6 +61,9 @@ func (r *Request) String() string {
 // Key returns the key of the object.
 func (r *Request) Key() client.Key { return client.Key{Namespace: r.Namespace, Name: r.Name} }
 
+// Param returns a parameter of the query, such as "limit" or "continue".
+func (r *Request) Param(name string) string { return r.query.Get(name) }
+
 // reads reports whether the call changes nothing.
 func (r *Request) reads() bool { return r.Verb == "get" || r.Verb == "list" || r.Verb == "watch" }
 

@@ -49,6 +49,7 @@ func TestNamespaces(t *testing.T) {
 		e.kubectl(t, "delete", "namespace", ns, "--timeout=20s")
 		e.nothingLeft(t, ns)
 	})
+	t.Run("an object that must not be deleted keeps a namespace, but no other object", func(t *testing.T) { keptObject(t, e) })
 	t.Run("a dead API keeps a namespace, but not its content", func(t *testing.T) { deadAPI(t, e) })
 	t.Run("many at once", func(t *testing.T) {
 		const n = 40
@@ -91,6 +92,47 @@ func podsFirst(t *testing.T, e *env) {
 	if took := time.Since(begin); took < 5*time.Second {
 		t.Errorf("gone after %v: other API servers had no time to see the deletion", took)
 	}
+}
+
+// keep forbids to delete one ConfigMap.
+const keep = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: keep}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [configmaps]}]
+  validations: [{expression: 'oldObject.metadata.name != "held-142"', message: it is kept}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: keep}
+spec: {policyName: keep, validationActions: [Deny]}
+`
+
+// keptObject deletes a namespace with several pages of objects, one of which a policy keeps.
+func keptObject(t *testing.T, e *env) {
+	e.expect("denied request: it is kept")
+	ns := e.namespace(t, "besides-kept")
+	e.configMaps(t, ns, 250)
+	e.apply(t, keep)
+	eventually(t, "the policy is in force", func() error {
+		if _, err := e.tryKubectl(t, "", "-n", ns, "delete", "configmap", "held-142", "--dry-run=server"); err == nil {
+			return errors.New("a deletion would be stored")
+		}
+		return nil
+	})
+	e.kubectl(t, "delete", "namespace", ns, "--wait=false")
+	eventually(t, "all others are gone, and the condition says why this one is not", func() error {
+		left := e.kubectl(t, "-n", ns, "get", "configmaps,secrets,serviceaccounts", "-o", "name")
+		message := e.kubectl(t, "get", "namespace", ns, "-o", `jsonpath={.status.conditions[?(@.type=="NamespaceDeletionContentFailure")].message}`)
+		return errors.Join(
+			differ("what is left", strings.TrimSpace(left), "configmap/held-142"),
+			differ("the condition says it", strings.HasSuffix(message, "denied request: it is kept"), true))
+	})
+	e.kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "keep")
+	e.nothingLeft(t, ns)
 }
 
 // extension registers an API that is served on a port of this machine.
