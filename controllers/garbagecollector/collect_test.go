@@ -73,6 +73,35 @@ func TestAnOwnerOfTheSameNameIsAnotherOwner(t *testing.T) {
 	})
 }
 
+// TestEachWorkerDeletesSeveralAtOnce: a delete is little work, and long to wait for.
+func TestEachWorkerDeletesSeveralAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, workers, n = 10 * time.Millisecond, 20, 400
+		l := newLab(t)
+		a := configMap("a")
+		l.add(a)
+		for i := range n {
+			l.add(pod(fmt.Sprint("p", i), by(a)))
+		}
+		l.start()
+		var now, most atomic.Int64
+		l.React(func(r *kittest.Request) *kittest.Reaction {
+			if r.Verb == "delete" && r.Resource.Resource == "pods" {
+				most.Store(max(most.Load(), now.Add(1)))
+				time.Sleep(took)
+				now.Add(-1)
+			}
+			return nil
+		})
+		l.deleteIn(metav1.DeletePropagationBackground, a)
+		l.Pass(time.Second)
+		if left := len(kittest.List[corev1.Pod](t, l.API, "default")); left > 0 || most.Load() != workers*deletesPerWorker {
+			t.Errorf("%d at once, want %d; %d of %d are left", most.Load(), workers*deletesPerWorker, left, n)
+		}
+		l.noErrors()
+	})
+}
+
 // One delete per dependent, and none of the reads that the watches have made already.
 func TestCollectionCostsOneCallPerDependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,13 @@ import (
 	"orrery/kit"
 )
 
-// Name of the controller.
-const Name = "garbage-collector-controller"
+const (
+	// Name of the controller.
+	Name = "garbage-collector-controller"
+	// deletesPerWorker is how many objects a worker handles at once. Most only have to be deleted, and all that the worker
+	// does is wait for the server, which handles this many in less than twice the time of one.
+	deletesPerWorker = 4
+)
 
 // Descriptor describes the controller to the daemon.
 func Descriptor() kit.Descriptor {
@@ -42,7 +47,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.enabled, "enable-garbage-collector", o.enabled,
 		"Run the garbage collector. Must have the same value as the flag of that name of kube-apiserver.")
 	fs.Int32Var(&o.workers, "concurrent-gc-syncs", o.workers,
-		"Number of objects that the garbage collector handles at once.")
+		fmt.Sprintf("Number of workers of the garbage collector, each of which deletes up to %d objects at once.", deletesPerWorker))
 }
 
 func (o *options) validate() []error {
@@ -77,7 +82,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		kit.NewController(cc, k).Loop("kinds").Queue("garbage_collector_graph_changes").
 			Watch(kit.Every(resyncPeriod, resync{}).WaitFor(cc.Cache.Started)).Complete(),
 		kit.NewController(cc, r).Queue("garbage_collector_attempt_to_delete").
-			Watch(check.Source().Named("graph").WaitFor(k.ready)).Workers(int(o.workers)).Complete(),
+			Watch(check.Source().Named("graph").WaitFor(k.ready)).Workers(deletesPerWorker*int(o.workers)).Complete(),
 		kit.NewController(cc, kit.Func[graph.Ref](r.reconcileOrphan)).Loop("orphan").Queue("garbage_collector_attempt_to_orphan").
 			Watch(orphan.Source().Named("graph").WaitFor(k.ready)).Workers(int(o.workers)).Complete(),
 	} {
