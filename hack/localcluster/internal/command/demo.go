@@ -83,10 +83,10 @@ func (a *app) applyManifests(ctx context.Context, c *cluster.Cluster, paths []st
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.out, "\n$ kubectl apply -f %s\n", path)
+		fmt.Fprintf(a.out, "\n$ kubectl apply --server-side -f %s\n", path)
 		deadline := time.Now().Add(kindTimeout)
 		for {
-			out, err := exec.CommandContext(ctx, kubectl, "--kubeconfig", c.Kubeconfig(), "apply", "-f", path).CombinedOutput()
+			out, err := exec.CommandContext(ctx, kubectl, "--kubeconfig", c.Kubeconfig(), "apply", "--server-side", "-f", path).CombinedOutput()
 			if err == nil || ctx.Err() != nil {
 				fmt.Fprint(a.out, string(out))
 				break
