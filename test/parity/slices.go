@@ -167,7 +167,7 @@ func (w *world) merged(list []*unstructured.Unstructured, names *aliases) []*uns
 }
 
 // pooled puts the endpoints of the controller's slices that differ in their endpoints alone into one: which of them an
-// endpoint is in is a matter of chance, and so how many are left in each of them later. The number of slices is kept.
+// endpoint is in is a matter of chance, and so how many are left in each of them later, and which of them end up empty.
 func pooled(list []*unstructured.Unstructured, names *aliases) (out []*unstructured.Unstructured) {
 	groups := map[string][]*unstructured.Unstructured{}
 	for _, u := range list {
@@ -189,7 +189,7 @@ func pooled(list []*unstructured.Unstructured, names *aliases) (out []*unstructu
 			list, _ := u.Object["endpoints"].([]any)
 			endpoints = append(endpoints, list...)
 		}
-		all.Object["endpoints"], all.Object["slices"] = endpoints, int64(len(group))
+		all.Object["endpoints"] = endpoints
 		withoutTriggerTime(all)
 		out = append(out, all.DeepCopy())
 	}
