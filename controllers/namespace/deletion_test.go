@@ -500,7 +500,8 @@ func TestManyOfAKindAreDeletedInPages(t *testing.T) {
 		"a page has expired":      {n: 250, answer: refuse(http.StatusGone, second), wantPages: 3, wantAlone: pageSize, wantAtOnce: atOnce},
 		"a webhook fails":         {n: 250, answer: refuse(http.StatusInternalServerError, ""), wantPages: 3, wantAlone: pageSize, wantAtOnce: atOnce},
 		"collections are refused": {n: 250, answer: refuse(http.StatusMethodNotAllowed), wantPages: 3, wantAlone: 250, wantAtOnce: atOnce},
-		"a page takes too long":   {n: 250, answer: refuse(http.StatusGatewayTimeout, second), wantPages: 4, wantAtOnce: 3}, // the last by the next pass
+		"collections are unknown": {n: 250, answer: refuse(http.StatusNotFound), wantPages: 3, wantAlone: 250, wantAtOnce: atOnce}, // whatever discovery says
+		"a page takes too long":   {n: 250, answer: refuse(http.StatusGatewayTimeout, second), wantPages: 4, wantAtOnce: 3},        // the last by the next pass
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -236,7 +236,7 @@ func (r *reconciler) deletePages(ctx context.Context, k kind, namespace string, 
 	var refused []*metav1.PartialObjectMetadata
 	for i, e := range errs {
 		switch {
-		case e == nil || apierrors.IsNotFound(e):
+		case e == nil:
 		case i < len(pages) && isRefusal(e):
 			refused = append(refused, pages[i].Items...)
 		case err == nil:
@@ -247,7 +247,7 @@ func (r *reconciler) deletePages(ctx context.Context, k kind, namespace string, 
 }
 
 // isRefusal reports whether an error is the server's answer that it does not delete some object, or does not support deletes
-// of collections, and not that it is too slow or has too much to do.
+// of collections, which some servers say with a 404, and not that it is too slow or has too much to do.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	busy := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
