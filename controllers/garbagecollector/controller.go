@@ -82,7 +82,7 @@ func (o *options) init(cc kit.ControllerContext) (bool, error) {
 		kit.NewController(cc, k).Loop("kinds").Queue("garbage_collector_graph_changes").
 			Watch(kit.Every(resyncPeriod, resync{}).WaitFor(cc.Cache.Started)).Complete(),
 		kit.NewController(cc, r).Queue("garbage_collector_attempt_to_delete").
-			Watch(check.Source().Named("graph").WaitFor(k.ready)).Workers(deletesPerWorker*int(o.workers)).Complete(),
+			Watch(check.Source().Named("graph").WaitFor(k.ready)).Workers(deletesPerWorker * int(o.workers)).Complete(),
 		kit.NewController(cc, kit.Func[graph.Ref](r.reconcileOrphan)).Loop("orphan").Queue("garbage_collector_attempt_to_orphan").
 			Watch(orphan.Source().Named("graph").WaitFor(k.ready)).Workers(int(o.workers)).Complete(),
 	} {
