@@ -3,6 +3,7 @@ package namespace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,6 +87,11 @@ func (r *reconciler) useGrace(ctx context.Context, cached *corev1.Namespace, lef
 	return nil
 }
 
+// undeleted returns the pods that are not being deleted yet.
+func undeleted(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+}
+
 // deletePods deletes pods of a namespace: a few each with a request of its own, or all that there are.
 func (r *reconciler) deletePods(ctx context.Context, namespace string, pods []*corev1.Pod) error {
 	if len(pods) <= few {
@@ -104,7 +110,7 @@ func (r *reconciler) deleteEvents(ctx context.Context, namespace string, left ti
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	events, err := r.list(ctx, eventKind, namespace)
-	if err == nil && events.len() > few {
+	if err == nil && len(events.items) > few {
 		err = r.deleteAll(ctx, eventKind, namespace, events)
 	}
 	if err != nil {

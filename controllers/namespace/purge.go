@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -120,7 +119,7 @@ func (r *reconciler) podGrace(ns *corev1.Namespace) time.Duration {
 // request: nothing can be created in the namespace any more.
 func (r *reconciler) empty(ctx context.Context, k kind, ns *corev1.Namespace, estimate time.Duration) (remains, error) {
 	l, err := r.list(ctx, k, ns.Name)
-	if err != nil || l.known && l.len() == 0 {
+	if err != nil || l.known && len(l.items) == 0 {
 		return remains{estimate: estimate}.unless(err == nil), err
 	}
 	if err := r.deleteAll(ctx, k, ns.Name, l); err != nil {
@@ -129,11 +128,11 @@ func (r *reconciler) empty(ctx context.Context, k kind, ns *corev1.Namespace, es
 	if l, err = r.list(ctx, k, ns.Name); err != nil {
 		return remains{estimate: estimate}, err
 	}
-	if l.len() == 0 {
+	if len(l.items) == 0 {
 		return remains{estimate: estimate}.unless(l.known), nil
 	}
-	left := remains{count: l.len(), finalizers: map[string]int{}, estimate: estimate}
-	for o := range l.all() {
+	left := remains{count: len(l.items), finalizers: map[string]int{}, estimate: estimate}
+	for _, o := range l.items {
 		for _, f := range o.GetFinalizers() {
 			left.finalizers[f]++
 		}
@@ -159,39 +158,23 @@ func (m remains) unless(empty bool) remains {
 // listing is the objects of a kind in a namespace. They are not known if the kind does not support lists, even if discovery
 // says that it does.
 type listing struct {
-	pages []client.Page[*metav1.PartialObjectMetadata]
+	items []*metav1.PartialObjectMetadata
+	pages []page // of the items
 	known bool
 }
 
-func (l listing) len() (n int) {
-	for _, p := range l.pages {
-		n += len(p.Items)
-	}
-	return n
-}
-
-func (l listing) all() iter.Seq[*metav1.PartialObjectMetadata] {
-	return func(yield func(*metav1.PartialObjectMetadata) bool) {
-		for _, p := range l.pages {
-			for _, o := range p.Items {
-				if !yield(o) {
-					return
-				}
-			}
-		}
-	}
-}
+type page = client.Page[*metav1.PartialObjectMetadata]
 
 func (r *reconciler) list(ctx context.Context, k kind, namespace string) (listing, error) {
 	if !k.canList {
 		return listing{}, nil
 	}
 	l := listing{known: true}
-	for page, err := range client.Pages[metav1.PartialObjectMetadata](ctx, r.live, append(k.in(namespace), client.Limit(pageSize))...) {
+	for p, err := range client.Pages[metav1.PartialObjectMetadata](ctx, r.live, append(k.in(namespace), client.Limit(pageSize))...) {
 		if err != nil {
 			return listing{}, ignoreUnsupported(err)
 		}
-		l.pages = append(l.pages, page)
+		l.pages, l.items = append(l.pages, p), append(l.items, p.Items...)
 	}
 	return l, nil
 }
@@ -200,13 +183,9 @@ func (r *reconciler) list(ctx context.Context, k kind, namespace string) (listin
 // and so, too, those of a page that has one that the server refuses to delete. The policy is background, since the
 // dependents are in the namespace and deleted, too.
 func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, l listing) error {
-	each := slices.Collect(l.all())
-	var failed error
+	each, failed := l.items, error(nil)
 	if k.canDeleteMany {
-		refused, err := r.deletePages(ctx, k, namespace, l.pages)
-		if each, failed = refused, err; kit.IsNotCalled(err) {
-			return err
-		}
+		each, failed = r.deletePages(ctx, k, namespace, l.pages)
 	}
 	if err := ignoreUnsupported(deleteEach(ctx, r.live, each, k.in(namespace)...)); err != nil {
 		return err
@@ -216,7 +195,7 @@ func (r *reconciler) deleteAll(ctx context.Context, k kind, namespace string, l 
 
 // deletePages deletes the objects of the pages, or whatever there is if it is given none. It returns the objects of the pages
 // that were refused, and the first failure of another kind.
-func (r *reconciler) deletePages(ctx context.Context, k kind, namespace string, pages []client.Page[*metav1.PartialObjectMetadata]) ([]*metav1.PartialObjectMetadata, error) {
+func (r *reconciler) deletePages(ctx context.Context, k kind, namespace string, pages []page) ([]*metav1.PartialObjectMetadata, error) {
 	n := max(len(pages), 1)
 	errs := make([]error, n)
 	err := kit.Batch(ctx, n, atOnce, func(ctx context.Context, i int) error {
@@ -252,11 +231,6 @@ func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	busy := apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 	return errors.As(err, &status) && !busy
-}
-
-// undeleted returns the objects that are not being deleted yet.
-func undeleted[T client.Object](all []T) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o.GetDeletionTimestamp() != nil })
 }
 
 // deleteEach deletes objects, some at a time. Its error becomes part of a condition, so it is always that of the first
