@@ -12,25 +12,21 @@ import (
 	"time"
 
 	"orrery/kit"
+	"orrery/kit/kittest"
 )
 
 func TestBatchCallsAllWithinItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var running, most int
+		var mu sync.Mutex // guards called
+		var gauge kittest.Gauge
 		called := map[int]int{}
 		boom := errors.New("boom")
 		start := time.Now()
 		err := kit.Batch(t.Context(), 10, 3, func(_ context.Context, i int) error {
 			mu.Lock()
-			running++
-			most = max(most, running)
 			called[i]++
 			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			running--
-			mu.Unlock()
+			gauge.Hold(time.Second)
 			switch i {
 			case 4:
 				panic("boom")
@@ -43,8 +39,8 @@ func TestBatchCallsAllWithinItsLimit(t *testing.T) {
 		if !errors.Is(err, boom) || !errors.As(err, &p) {
 			t.Errorf("error %v, want both failures", err)
 		}
-		if most != 3 || len(called) != 10 {
-			t.Errorf("%d calls, %d at once; want 10, 3 at once", len(called), most)
+		if gauge.Most() != 3 || len(called) != 10 {
+			t.Errorf("%d calls, %d at once; want 10, 3 at once", len(called), gauge.Most())
 		}
 		if took := time.Since(start); took != 4*time.Second {
 			t.Errorf("took %s, want 4s", took)
@@ -153,22 +149,14 @@ func TestSlowStartStopsWithTheController(t *testing.T) {
 
 func TestSlowStartKeepsToWhatTheServerTakesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		running, most := 0, 0
+		var gauge kittest.Gauge
 		start := time.Now()
 		done, err := kit.SlowStart(t.Context(), 200, func(context.Context, int) error {
-			mu.Lock()
-			running++
-			most = max(most, running)
-			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			running--
-			mu.Unlock()
+			gauge.Hold(time.Second)
 			return nil
 		})
-		if done != 200 || err != nil || most != 64 {
-			t.Errorf("%d done, error %v, %d at once; want 200 done, 64 at once", done, err, most)
+		if done != 200 || err != nil || gauge.Most() != 64 {
+			t.Errorf("%d done, error %v, %d at once; want 200 done, 64 at once", done, err, gauge.Most())
 		}
 		// 1, 2, 4, 8, 16, 32, 64, and 73 in two turns.
 		if took := time.Since(start); took != 9*time.Second {

@@ -84,19 +84,17 @@ func TestEachWorkerDeletesSeveralAtOnce(t *testing.T) {
 			l.add(pod(fmt.Sprint("p", i), by(a)))
 		}
 		l.start()
-		var now, most atomic.Int64
+		var gauge kittest.Gauge
 		l.React(func(r *kittest.Request) *kittest.Reaction {
 			if r.Verb == "delete" && r.Resource.Resource == "pods" {
-				most.Store(max(most.Load(), now.Add(1)))
-				time.Sleep(took)
-				now.Add(-1)
+				gauge.Hold(took)
 			}
 			return nil
 		})
 		l.deleteIn(metav1.DeletePropagationBackground, a)
 		l.Pass(time.Second)
-		if left := len(kittest.List[corev1.Pod](t, l.API, "default")); left > 0 || most.Load() != workers*deletesPerWorker {
-			t.Errorf("%d at once, want %d; %d of %d are left", most.Load(), workers*deletesPerWorker, left, n)
+		if left := len(kittest.List[corev1.Pod](t, l.API, "default")); left > 0 || gauge.Most() != workers*deletesPerWorker {
+			t.Errorf("%d at once, want %d; %d of %d are left", gauge.Most(), workers*deletesPerWorker, left, n)
 		}
 		l.noErrors()
 	})

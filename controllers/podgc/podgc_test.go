@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,27 +259,18 @@ func TestASweepRemovesManyPodsAtOnce(t *testing.T) {
 		for i := range 1000 {
 			api.Create(t, pod(fmt.Sprintf("p%d", i), "gone", corev1.PodSucceeded))
 		}
-		var mu sync.Mutex
-		now, most := 0, 0
+		var gauge kittest.Gauge
 		api.React(func(r *kittest.Request) *kittest.Reaction {
-			if r.Verb != "delete" {
-				return nil
+			if r.Verb == "delete" {
+				gauge.Hold(500 * time.Millisecond)
 			}
-			mu.Lock()
-			now++
-			most = max(most, now)
-			mu.Unlock()
-			time.Sleep(500 * time.Millisecond)
-			mu.Lock()
-			now--
-			mu.Unlock()
 			return nil
 		})
 		api.Run(t, withThreshold(t, 0))
 		api.Pass(41 * time.Second)
 		api.Pass(10 * time.Second)
-		if n := len(deletes(api)); n != 1000 || most < 50 {
-			t.Errorf("%d of 1000 pods were deleted within ten seconds, at most %d at once", n, most)
+		if n := len(deletes(api)); n != 1000 || gauge.Most() < 50 {
+			t.Errorf("%d of 1000 pods were deleted within ten seconds, at most %d at once", n, gauge.Most())
 		}
 	})
 }
