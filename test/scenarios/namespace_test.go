@@ -94,35 +94,14 @@ func podsFirst(t *testing.T, e *env) {
 	}
 }
 
-// keep forbids to delete one ConfigMap.
-const keep = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: keep}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [configmaps]}]
-  validations: [{expression: 'oldObject.metadata.name != "held-142"', message: it is kept}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: keep}
-spec: {policyName: keep, validationActions: [Deny]}
-`
-
 // keptObject deletes a namespace with several pages of objects, one of which a policy keeps.
 func keptObject(t *testing.T, e *env) {
 	e.expect("denied request: it is kept")
 	ns := e.namespace(t, "besides-kept")
 	e.configMaps(t, ns, 250)
-	e.apply(t, keep)
-	eventually(t, "the policy is in force", func() error {
-		if _, err := e.tryKubectl(t, "", "-n", ns, "delete", "configmap", "held-142", "--dry-run=server"); err == nil {
-			return errors.New("a deletion would be stored")
-		}
-		return nil
-	})
+	lift := e.enforce(t, policy{
+		name: "keep", resource: "configmaps", operation: "DELETE", allow: `oldObject.metadata.name != "held-142"`, message: "it is kept",
+	}, "-n", ns, "delete", "configmap", "held-142")
 	e.kubectl(t, "delete", "namespace", ns, "--wait=false")
 	eventually(t, "all others are gone, and the condition says why this one is not", func() error {
 		left := e.kubectl(t, "-n", ns, "get", "configmaps,secrets,serviceaccounts", "-o", "name")
@@ -131,7 +110,7 @@ func keptObject(t *testing.T, e *env) {
 			differ("what is left", strings.TrimSpace(left), "configmap/held-142"),
 			differ("the condition says it", strings.HasSuffix(message, "denied request: it is kept"), true))
 	})
-	e.kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "keep")
+	lift()
 	e.nothingLeft(t, ns)
 }
 

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,22 +32,38 @@ metadata: {name: relabel}
 spec: {policyName: relabel}
 `
 
-// freeze forbids to change ReplicaSets of one image.
-const freeze = `
+// policy is an admission policy that refuses an operation on the objects of a resource for which an expression is false.
+type policy struct{ name, group, resource, operation, allow, message string }
+
+// enforce puts a policy into force, which is when kubectl is refused with the policy's message. It returns what lifts it.
+func (e *env) enforce(t *testing.T, p policy, refused ...string) (lift func()) {
+	t.Helper()
+	e.apply(t, fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
-metadata: {name: freeze}
+metadata: {name: %[1]s}
 spec:
   failurePolicy: Fail
   matchConstraints:
-    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [replicasets]}]
-  validations: [{expression: 'object.spec.template.spec.containers[0].image != "old:1"', message: it stays as it is}]
+    resourceRules: [{apiGroups: [%[2]q], apiVersions: [v1], resources: [%[3]s], operations: [%[4]s]}]
+  validations: [{expression: %[5]q, message: %[6]s}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
-metadata: {name: freeze}
-spec: {policyName: freeze, validationActions: [Deny]}
-`
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`, p.name, p.group, p.resource, p.operation, p.allow, p.message))
+	eventually(t, "the policy "+p.name+" is in force", func() error {
+		if _, err := e.tryKubectl(t, "", append(refused, "--dry-run=server")...); err == nil || !strings.Contains(err.Error(), p.message) {
+			return fmt.Errorf("kubectl %s: %v", strings.Join(refused, " "), err)
+		}
+		return nil
+	})
+	return func() {
+		t.Helper()
+		e.kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", p.name)
+	}
+}
 
 // TestPodsThatAPolicyTakesAway has a ReplicaSet whose pods come out as those of nobody: it makes others without an end,
 // but no faster than a client with the usual limits would.
@@ -102,14 +119,10 @@ func TestAReplicaSetThatAPolicyFreezes(t *testing.T) {
 	deployments := e.Client().AppsV1().Deployments("default")
 	must(deployments.Create(t.Context(), d, metav1.CreateOptions{}))(t)
 	eventually(t, "the first rollout", func() error { return e.rolledOut(t, "default", "web", 3) })
-	e.apply(t, freeze)
-	eventually(t, "the policy is in force", func() error {
-		_, err := e.tryKubectl(t, "", "annotate", "replicasets", "--all", "--overwrite", "--dry-run=server", "a=b")
-		if err == nil {
-			return errors.New("a change would be stored")
-		}
-		return nil
-	})
+	lift := e.enforce(t, policy{
+		name: "freeze", group: "apps", resource: "replicasets", operation: "UPDATE",
+		allow: `object.spec.template.spec.containers[0].image != "old:1"`, message: "it stays as it is",
+	}, "annotate", "replicasets", "--all", "--overwrite", "a=b")
 
 	e.kubectl(t, "patch", "deployment", "web", "--type=json", "--patch", `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "new:1"}]`)
 	eventually(t, "the status tells of the new pod", func() error {
@@ -121,6 +134,6 @@ func TestAReplicaSetThatAPolicyFreezes(t *testing.T) {
 		return errors.Join(differ("observed generation", s.ObservedGeneration, now.Generation),
 			differ("pods", s.Replicas, 4), differ("updated", s.UpdatedReplicas, 1), differ("available", s.AvailableReplicas, 4))
 	})
-	e.kubectl(t, "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "freeze")
+	lift()
 	eventually(t, "the rollout ends", func() error { return e.rolledOut(t, "default", "web", 3) })
 }
