@@ -18,7 +18,7 @@ const (
 	// Name of the controller.
 	Name = "garbage-collector-controller"
 	// deletesPerWorker is how many objects a worker handles at once. Most only have to be deleted, and all that the worker
-	// does is wait for the server, which handles this many in less than twice the time of one.
+	// does is wait for the server, which deletes more in the same time if it gets more at once.
 	deletesPerWorker = 4
 )
 
